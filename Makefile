@@ -1,0 +1,53 @@
+# `make help` lists the targets. Every target that needs the environment builds
+# it first; nothing has to be installed but Python 3.11 or newer and make.
+
+# The first of these that runs: a version manager may put a `python3.11` on the
+# path that only prints an error.
+PYTHON ?= $(shell for p in python3.11 python3; do \
+	$$p -c "" 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+ARGS ?=
+
+# On matrices of this size more threads are slower, and tests run in two processes.
+export OMP_NUM_THREADS := 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint bench clean
+
+help: ## Show this list
+	@echo "Usage: make TARGET [ARGS=\"...\"]"
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' \
+		$(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## Run a short optimisation and show what it finds
+	$(BIN)/python -m botorch_binary_context.demo $(ARGS)
+
+test: $(INSTALLED) ## Run the tests; ARGS goes to pytest: ARGS="-k probit -x"
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+lint: $(INSTALLED) ## Check format, style and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+bench: $(INSTALLED) ## Measure the speed; ARGS goes to the benchmark
+	$(BIN)/python -m benchmarks speed $(ARGS)
+
+clean: ## Delete caches and build products; the environment stays
+	rm -rf build dist htmlcov .coverage .coverage.* \
+		.hypothesis .pytest_cache .ruff_cache
+	find . -path ./$(VENV) -prune -o -path ./.git -prune -o \
+		-type d -name __pycache__ -exec rm -rf {} +
+
+# The stamp is written last, so an interrupted installation starts again. An
+# environment that has no working pip was itself interrupted: it is made anew.
+$(INSTALLED): pyproject.toml constraints.txt
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || ( \
+		echo "Creating $(VENV)" && $(PYTHON) -m venv --clear $(VENV) )
+	@echo "Installing the package and its tools into $(VENV) (a few minutes at first)"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints.txt -e ".[test,lint,benchmarks]"
+	@touch $@

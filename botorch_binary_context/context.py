@@ -1,0 +1,222 @@
+r"""
+Which columns of a trial are context, their bounds, and the reference context.
+
+A trial is a row ``z`` of ``d`` numbers: the parameters ``x`` of the system, which are
+to be optimised, and the context ``s`` of the test, which the experimenter chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+
+def normalize_context_dims(context_dims: Sequence[int], dim: int) -> tuple[int, ...]:
+    r"""Sorted non-negative context columns of rows with ``dim`` columns.
+
+    Args:
+        context_dims: The columns; negative ones count from the end.
+        dim: The number of columns of a row.
+
+    Returns:
+        The columns in ascending order.
+    """
+    columns = [int(i) for i in context_dims]
+    wrong = [i for i in columns if not -dim <= i < dim]
+    if wrong:
+        raise InputDataError(
+            f"Expected ``context_dims`` to be columns of rows with {dim} columns, but "
+            f"got {wrong} in {columns}."
+        )
+    normalized = tuple(sorted(i % dim for i in columns))
+    if len(set(normalized)) < len(normalized):
+        raise InputDataError(
+            f"Expected ``context_dims`` to name each column once, but got {columns}."
+        )
+    return normalized
+
+
+class ContextSpace:
+    r"""The box that trials come from, split into parameters and contexts.
+
+    Every part of the package that distinguishes parameters ``x`` from contexts ``s``
+    takes one of these. A space without context columns is allowed, and turns every
+    method into its counterpart without contexts.
+
+    Example:
+        >>> bounds = torch.tensor([[0.0, -4.0, -4.0], [1.0, 4.0, 4.0]])
+        >>> space = ContextSpace(bounds, context_dims=[0], reference_context=[1.0])
+        >>> space.at_reference(torch.zeros(5, 2))  # 5 x 3, the context set to 1
+    """
+
+    bounds: Tensor
+    context_dims: tuple[int, ...]
+    parameter_dims: tuple[int, ...]
+    reference_context: Tensor
+
+    def __init__(
+        self,
+        bounds: Tensor,
+        context_dims: Sequence[int] = (),
+        reference_context: Tensor | Sequence[float] | float = (),
+    ) -> None:
+        r"""
+        Args:
+            bounds: A ``2 x d`` tensor of lower and upper bounds of all columns.
+            context_dims: The columns that are context; negative ones count from the
+                end.
+            reference_context: The context ``s₀`` in which the system is to be good, one
+                number for each of the context columns in the order of
+                ``context_dims``.
+        """
+        self.bounds = _check_bounds(bounds)
+        dim = bounds.shape[-1]
+        self.context_dims = normalize_context_dims(context_dims, dim)
+        self.parameter_dims = tuple(i for i in range(dim) if i not in self.context_dims)
+        if not self.parameter_dims:
+            raise InputDataError(
+                "Expected ``context_dims`` to leave at least one parameter column, but "
+                f"got {list(context_dims)} for {dim} columns."
+            )
+        order = sorted(range(len(context_dims)), key=lambda i: context_dims[i] % dim)
+        self.reference_context = self._check_reference(reference_context, order)
+
+    def _check_reference(
+        self, reference: Tensor | Sequence[float] | float, order: list[int]
+    ) -> Tensor:
+        value = torch.as_tensor(
+            reference, dtype=self.bounds.dtype, device=self.bounds.device
+        ).reshape(-1)
+        if value.numel() != self.num_contexts:
+            raise InputDataError(
+                "Expected ``reference_context`` to have one number for each of the "
+                f"{self.num_contexts} context columns, but got {value.tolist()}."
+            )
+        value = value[order]
+        low, high = self.context_bounds
+        # not (low <= value <= high), so that NaN is refused too
+        if not bool(((low <= value) & (value <= high)).all()):
+            raise InputDataError(
+                "Expected ``reference_context`` to lie within the bounds of the "
+                f"context columns, {low.tolist()} to {high.tolist()}, but got "
+                f"{value.tolist()}."
+            )
+        return value
+
+    @property
+    def dim(self) -> int:
+        """The number of columns of a trial."""
+        return self.bounds.shape[-1]
+
+    @property
+    def num_contexts(self) -> int:
+        """The number of context columns."""
+        return len(self.context_dims)
+
+    @property
+    def parameter_bounds(self) -> Tensor:
+        """The ``2 x (d - m)`` bounds of the parameters."""
+        return self.bounds[:, list(self.parameter_dims)]
+
+    @property
+    def context_bounds(self) -> Tensor:
+        """The ``2 x m`` bounds of the contexts."""
+        return self.bounds[:, list(self.context_dims)]
+
+    def parameters(self, X: Tensor) -> Tensor:
+        r"""The parameter columns of trials.
+
+        Args:
+            X: A ``... x d`` tensor of trials.
+
+        Returns:
+            A ``... x (d - m)`` tensor.
+        """
+        return X[..., list(self.parameter_dims)]
+
+    def contexts(self, X: Tensor) -> Tensor:
+        r"""The context columns of trials.
+
+        Args:
+            X: A ``... x d`` tensor of trials.
+
+        Returns:
+            A ``... x m`` tensor.
+        """
+        return X[..., list(self.context_dims)]
+
+    def join(self, parameters: Tensor, contexts: Tensor) -> Tensor:
+        r"""Put parameters and contexts together into trials.
+
+        Args:
+            parameters: A ``... x (d - m)`` tensor.
+            contexts: A ``... x m`` tensor whose leading dimensions broadcast with those
+                of ``parameters``.
+
+        Returns:
+            A ``... x d`` tensor.
+        """
+        batch_shape = torch.broadcast_shapes(parameters.shape[:-1], contexts.shape[:-1])
+        columns = torch.cat(
+            [
+                parameters.expand(*batch_shape, -1),
+                contexts.to(parameters).expand(*batch_shape, -1),
+            ],
+            dim=-1,
+        )
+        source = self.parameter_dims + self.context_dims
+        order = sorted(range(self.dim), key=lambda i: source[i])
+        return columns[..., order]
+
+    def at_reference(self, parameters: Tensor) -> Tensor:
+        r"""Trials of the given parameters in the reference context.
+
+        Args:
+            parameters: A ``... x (d - m)`` tensor.
+
+        Returns:
+            A ``... x d`` tensor.
+        """
+        return self.join(parameters, self.reference_context)
+
+    def to(self, other: Tensor) -> ContextSpace:
+        r"""The same space with the dtype and the device of a tensor.
+
+        Args:
+            other: The tensor to follow.
+
+        Returns:
+            A new ``ContextSpace``.
+        """
+        return ContextSpace(
+            self.bounds.to(other), self.context_dims, self.reference_context.to(other)
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"ContextSpace(bounds={self.bounds.tolist()}, "
+            f"context_dims={list(self.context_dims)}, "
+            f"reference_context={self.reference_context.tolist()})"
+        )
+
+
+def _check_bounds(bounds: Tensor) -> Tensor:
+    if not isinstance(bounds, Tensor) or bounds.ndim != 2 or bounds.shape[0] != 2:
+        shape = list(bounds.shape) if isinstance(bounds, Tensor) else type(bounds)
+        raise InputDataError(
+            f"Expected ``bounds`` to be a ``2 x d`` tensor, but got {shape}."
+        )
+    if not bounds.is_floating_point() or not bool(bounds.isfinite().all()):
+        raise InputDataError(
+            "Expected ``bounds`` to hold finite floating point numbers, but got "
+            f"{bounds.tolist()} of type {bounds.dtype}."
+        )
+    if not bool((bounds[0] < bounds[1]).all()):
+        raise InputDataError(
+            "Expected ``bounds`` to have every lower bound below its upper bound, but "
+            f"got lower bounds {bounds[0].tolist()} and upper bounds {bounds[1].tolist()}."
+        )
+    return bounds

@@ -1,0 +1,216 @@
+r"""
+Dense covariance matrices of GPyTorch kernels, evaluated directly.
+
+At the sizes of an experiment with binary outcomes (tens to a thousand trials) GPyTorch's
+lazily evaluated kernels cost more than the linear algebra that follows. The common
+kernels are therefore evaluated here by a rule of their own: a plain tensor, from exact
+coordinate differences (no cancellation between near points), twice differentiable in
+the inputs and in the hyperparameters. Any other kernel goes through GPyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import torch
+from gpytorch import settings
+from gpytorch.kernels import (
+    AdditiveKernel,
+    ConstantKernel,
+    Kernel,
+    MaternKernel,
+    ProductKernel,
+    RBFKernel,
+    ScaleKernel,
+)
+from linear_operator import to_dense
+from torch import Tensor
+
+# From here on a matrix product is faster than summing over coordinates, and far points
+# are the rule, so that its cancellation does not show.
+EXPANSION_DIM = 12
+# Added to squared distances below a root: its slope stays finite, and times the zero
+# difference of equal points the gradient is the exact zero.
+ROOT_GUARD = 1e-36
+
+MatrixRule = Callable[[Any, Tensor, Tensor], Tensor]
+DiagonalRule = Callable[[Any, Tensor], Tensor]
+_RULES: dict[type[Kernel], tuple[MatrixRule, DiagonalRule]] = {}
+
+
+def register_rule(
+    kernel_type: type[Kernel], matrix: MatrixRule, diagonal: DiagonalRule
+) -> None:
+    r"""Evaluate kernels of exactly this type by the given functions.
+
+    Args:
+        kernel_type: The class of kernels; subclasses are not included, since they may
+            compute something else.
+        matrix: Maps the kernel, ``... x n x d`` and ``... x m x d`` inputs to the
+            ``... x n x m`` covariance. Columns are already those of ``active_dims``.
+        diagonal: Maps the kernel and ``... x n x d`` inputs to the ``... x n`` variance.
+    """
+    _RULES[kernel_type] = (matrix, diagonal)
+
+
+def covariance(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
+    r"""The prior covariance of the latent values at two sets of points.
+
+    Args:
+        kernel: A GPyTorch kernel.
+        X1: A ``batch_shape x n x d`` tensor.
+        X2: A ``batch_shape x m x d`` tensor.
+
+    Returns:
+        A ``batch_shape x n x m`` tensor.
+    """
+    if type(kernel) not in _RULES:
+        return to_dense(kernel(X1, X2))
+    return _matrix(kernel, _active(kernel, X1), _active(kernel, X2))
+
+
+def variance(kernel: Kernel, X: Tensor) -> Tensor:
+    r"""The prior variance of the latent values at points.
+
+    Args:
+        kernel: A GPyTorch kernel.
+        X: A ``batch_shape x n x d`` tensor.
+
+    Returns:
+        A ``batch_shape x n`` tensor.
+    """
+    if type(kernel) not in _RULES:
+        return to_dense(kernel(X, diag=True))
+    return _diagonal(kernel, _active(kernel, X))
+
+
+def raise_variance(covar: Tensor) -> Tensor:
+    r"""Lift variances that rounding took below what GPyTorch allows.
+
+    Args:
+        covar: A ``batch_shape x n x n`` covariance.
+
+    Returns:
+        A tensor of the same shape.
+    """
+    diagonal = covar.diagonal(dim1=-2, dim2=-1)
+    lowest: Any = settings.min_variance.value(covar.dtype)
+    missing = (lowest - diagonal.detach()).clamp_min(0.0)
+    return covar + torch.diag_embed(missing)
+
+
+def squared_distance(X1: Tensor, X2: Tensor) -> Tensor:
+    r"""Squared Euclidean distances between two sets of points.
+
+    Args:
+        X1: A ``batch_shape x n x d`` tensor.
+        X2: A ``batch_shape x m x d`` tensor.
+
+    Returns:
+        A ``batch_shape x n x m`` tensor.
+    """
+    if X1.shape[-1] >= EXPANSION_DIM:
+        norms = X1.square().sum(-1, keepdim=True) + X2.square().sum(-1).unsqueeze(-2)
+        return (norms - 2 * X1 @ X2.mT).clamp_min(0.0)
+    columns1, columns2 = X1.unsqueeze(-2).unbind(-1), X2.unsqueeze(-3).unbind(-1)
+    squares = ((a - b).square() for a, b in zip(columns1, columns2, strict=True))
+    return reduce(torch.add, squares)
+
+
+def _active(kernel: Kernel, X: Tensor) -> Tensor:
+    active_dims: Any = kernel.active_dims
+    return X if active_dims is None else X.index_select(-1, active_dims)
+
+
+def _matrix(kernel: Kernel, X1: Tensor, X2: Tensor) -> Tensor:
+    """The covariance, given the active columns."""
+    rule = _RULES.get(type(kernel))
+    return rule[0](kernel, X1, X2) if rule else to_dense(kernel.forward(X1, X2))
+
+
+def _diagonal(kernel: Kernel, X: Tensor) -> Tensor:
+    """The variance, given the active columns."""
+    rule = _RULES.get(type(kernel))
+    return rule[1](kernel, X) if rule else to_dense(kernel.forward(X, X, diag=True))
+
+
+def _per_matrix(value: Tensor) -> Tensor:
+    """A hyperparameter of shape ``batch_shape``, broadcast over a matrix."""
+    return value[..., None, None] if value.ndim else value
+
+
+def _per_vector(value: Tensor) -> Tensor:
+    return value[..., None] if value.ndim else value
+
+
+def _scaled_squared_distance(
+    kernel: RBFKernel | MaternKernel, X1: Tensor, X2: Tensor
+) -> Tensor:
+    lengthscale = kernel.lengthscale
+    return squared_distance(X1 / lengthscale, X2 / lengthscale)
+
+
+def _rbf(kernel: RBFKernel, X1: Tensor, X2: Tensor) -> Tensor:
+    return (-0.5 * _scaled_squared_distance(kernel, X1, X2)).exp()
+
+
+def _matern(kernel: MaternKernel, X1: Tensor, X2: Tensor) -> Tensor:
+    squared = _scaled_squared_distance(kernel, X1, X2)
+    r = (2 * kernel.nu * squared + ROOT_GUARD).sqrt()
+    if kernel.nu == 0.5:
+        return (-r).exp()
+    if kernel.nu == 1.5:
+        return (1 + r) * (-r).exp()
+    return (1 + r + (5 / 3) * squared) * (-r).exp()
+
+
+def _one(kernel: RBFKernel | MaternKernel, X: Tensor) -> Tensor:
+    # A function of X, so that its gradient exists (and is zero).
+    ones = 0.0 * X.sum(dim=-1) + 1.0
+    if not kernel.batch_shape:
+        return ones
+    return ones.expand(torch.broadcast_shapes(ones.shape, (*kernel.batch_shape, 1)))
+
+
+def _scale(kernel: ScaleKernel, X1: Tensor, X2: Tensor) -> Tensor:
+    # A ``ScaleKernel`` takes over the active columns of its base kernel.
+    return _per_matrix(kernel.outputscale) * _matrix(kernel.base_kernel, X1, X2)
+
+
+def _scale_diagonal(kernel: ScaleKernel, X: Tensor) -> Tensor:
+    return _per_vector(kernel.outputscale) * _diagonal(kernel.base_kernel, X)
+
+
+def _sum(kernel: AdditiveKernel, X1: Tensor, X2: Tensor) -> Tensor:
+    return reduce(torch.add, (covariance(k, X1, X2) for k in kernel.kernels))
+
+
+def _sum_diagonal(kernel: AdditiveKernel, X: Tensor) -> Tensor:
+    return reduce(torch.add, (variance(k, X) for k in kernel.kernels))
+
+
+def _product(kernel: ProductKernel, X1: Tensor, X2: Tensor) -> Tensor:
+    return reduce(torch.mul, (covariance(k, X1, X2) for k in kernel.kernels))
+
+
+def _product_diagonal(kernel: ProductKernel, X: Tensor) -> Tensor:
+    return reduce(torch.mul, (variance(k, X) for k in kernel.kernels))
+
+
+def _constant(kernel: ConstantKernel, X1: Tensor, X2: Tensor) -> Tensor:
+    return kernel.forward(X1, X2)
+
+
+def _constant_diagonal(kernel: ConstantKernel, X: Tensor) -> Tensor:
+    return kernel.forward(X, X, diag=True)
+
+
+register_rule(RBFKernel, _rbf, _one)
+register_rule(MaternKernel, _matern, _one)
+register_rule(ScaleKernel, _scale, _scale_diagonal)
+register_rule(AdditiveKernel, _sum, _sum_diagonal)
+register_rule(ProductKernel, _product, _product_diagonal)
+register_rule(ConstantKernel, _constant, _constant_diagonal)

@@ -1,0 +1,123 @@
+r"""
+Checks of training data: every message names the argument, its value and what it should be.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.warnings import InputDataWarning, _get_single_precision_warning
+from torch import Tensor
+
+
+def check_trials(train_X: Tensor, train_Y: Tensor, points_per_trial: int) -> None:
+    r"""Check that inputs and labels describe the same trials, and are legal.
+
+    Args:
+        train_X: ``batch_shape x n x d`` (pass/fail) or ``batch_shape x n x 2 x d`` (duels).
+        train_Y: ``batch_shape x n x 1``, labels in {0, 1}.
+        points_per_trial: 1 for pass/fail trials, 2 for duels.
+    """
+    row_shape = train_X.shape[:-1]
+    if points_per_trial == 2:
+        if train_X.ndim < 3 or train_X.shape[-2] != 2:
+            raise BotorchTensorDimensionError(
+                "Expected ``train_X`` to hold duels, ``batch_shape x n x 2 x d``, but got "
+                f"shape {list(train_X.shape)}."
+            )
+        row_shape = train_X.shape[:-2]
+    if train_X.ndim < 2 or train_Y.shape != (*row_shape, 1):
+        raise BotorchTensorDimensionError(
+            "Expected ``train_Y`` to have one label for each trial of ``train_X``, shape "
+            f"{[*row_shape, 1]}, but got {list(train_Y.shape)} for ``train_X`` of shape "
+            f"{list(train_X.shape)}."
+        )
+    check_dtypes(train_X, train_Y)
+    check_inputs(train_X)
+    check_labels(train_Y)
+
+
+def check_dtypes(train_X: Tensor, train_Y: Tensor) -> None:
+    """Check that both are floating point of one kind; warn in single precision."""
+    if train_X.dtype != train_Y.dtype or not train_X.is_floating_point():
+        raise InputDataError(
+            "Expected ``train_X`` and ``train_Y`` to share a floating point dtype, but "
+            f"got {train_X.dtype} and {train_Y.dtype}."
+        )
+    if train_X.dtype != torch.float64:
+        warnings.warn(
+            _get_single_precision_warning(str(train_X.dtype)),
+            InputDataWarning,
+            stacklevel=5,  # the constructor call of the model
+        )
+
+
+def check_new_trials(X: Tensor, Y: Tensor, event_dims: int) -> None:
+    r"""Check trials that a model is to be conditioned on.
+
+    Args:
+        X: ``batch_shape x n x d`` (pass/fail) or ``batch_shape x n x 2 x d`` (duels).
+        Y: ``batch_shape x n x 1``; batch shapes need only broadcast.
+        event_dims: The number of dimensions of ``X`` that are not batch.
+    """
+    is_duel = event_dims == 3
+    if X.ndim < event_dims or (is_duel and X.shape[-2] != 2):
+        raise BotorchTensorDimensionError(
+            f"Expected ``X`` to be ``batch_shape x n x {'2 x ' * is_duel}d``, but got "
+            f"shape {list(X.shape)}."
+        )
+    n = X.shape[-event_dims]
+    if Y.ndim < 2 or Y.shape[-2:] != (n, 1):
+        raise BotorchTensorDimensionError(
+            "Expected ``Y`` to have one label for each trial of ``X``, "
+            f"``batch_shape x {n} x 1``, but got shape {list(Y.shape)}."
+        )
+    check_inputs(X, name="X")
+    check_labels(Y, name="Y")
+
+
+def check_inputs(X: Tensor, name: str = "train_X") -> None:
+    """Check that all inputs are finite."""
+    wrong = ~X.isfinite()
+    if bool(wrong.any()):
+        index = wrong.nonzero()[0].tolist()
+        raise InputDataError(
+            f"Expected ``{name}`` to hold finite numbers, but got "
+            f"{float(X[tuple(index)])} at index {index}."
+        )
+
+
+def check_labels(Y: Tensor, name: str = "train_Y") -> None:
+    """Check that all labels are 0 or 1."""
+    wrong = (Y != 0) & (Y != 1)
+    if bool(wrong.any()):
+        index = wrong.nonzero()[0].tolist()
+        raise InputDataError(
+            f"Expected ``{name}`` to hold labels 0 and 1, but got "
+            f"{float(Y[tuple(index)])} at index {index}."
+        )
+
+
+def check_duel_contexts(train_X: Tensor, context_dims: Sequence[int]) -> None:
+    r"""Check that the two sides of every duel are shown in the same context.
+
+    Args:
+        train_X: ``batch_shape x n x 2 x d`` duels.
+        context_dims: The context columns.
+    """
+    contexts = train_X[..., list(context_dims)]
+    # Optimisers meet the constraint of equal contexts only up to rounding.
+    tolerance = torch.finfo(train_X.dtype).eps ** 0.5
+    first, second = contexts.unbind(dim=-2)
+    wrong = ~torch.isclose(first, second, rtol=tolerance, atol=tolerance)
+    if bool(wrong.any()):
+        index = wrong.nonzero()[0].tolist()[:-1]
+        raise InputDataError(
+            "Expected the two sides of a duel in ``train_X`` to share their context "
+            f"columns {list(context_dims)}, but got {first[tuple(index)].tolist()} and "
+            f"{second[tuple(index)].tolist()} in duel {index}."
+        )

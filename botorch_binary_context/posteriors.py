@@ -1,0 +1,193 @@
+r"""
+Posteriors of labels and of the class probability.
+
+A model's latent posterior is a Gaussian. What an experimenter sees is a label, and what
+they ask for is often the probability of success: each is a BoTorch posterior here, with
+exact moments and with samples that follow from the joint latent posterior.
+"""
+
+from __future__ import annotations
+
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.posteriors import GPyTorchPosterior, Posterior, TransformedPosterior
+from botorch.sampling.base import MCSampler
+from botorch.sampling.get_sampler import GetSampler
+from botorch.sampling.normal import SobolQMCNormalSampler
+from gpytorch.distributions import MultivariateNormal
+from torch import Tensor
+from torch.special import ndtr
+
+from botorch_binary_context.likelihoods import ProbitLikelihood
+
+
+class LabelPosterior(Posterior):
+    r"""The joint distribution of the labels, 0 or 1, of ``n`` trials.
+
+    Trials are independent given the latent function, and correlated through it. A
+    sample draws the contrasts jointly and then each label: one column of base samples
+    drives the latent values, the other the labels.
+    """
+
+    def __init__(
+        self, distribution: MultivariateNormal, likelihood: ProbitLikelihood
+    ) -> None:
+        r"""
+        Args:
+            distribution: The distribution of the contrasts of the ``n`` trials, with
+                any ``batch_shape``.
+            likelihood: The likelihood of the trials.
+        """
+        self.contrast = GPyTorchPosterior(distribution)
+        self.likelihood = likelihood
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the samples."""
+        return self.contrast.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the samples."""
+        return self.contrast.dtype
+
+    @property
+    def mean(self) -> Tensor:
+        """The success probability of each trial, ``batch_shape x n x 1``."""
+        contrast = self.contrast
+        return self.likelihood.probability_moments(contrast.mean, contrast.variance)[0]
+
+    @property
+    def variance(self) -> Tensor:
+        """The variance ``p (1 - p)`` of each label, ``batch_shape x n x 1``."""
+        mean = self.mean
+        return mean * (1 - mean)
+
+    @property
+    def base_sample_shape(self) -> torch.Size:
+        """``batch_shape x n x 2``: one column for the latent values, one for labels."""
+        return self.contrast._extended_shape()[:-1] + torch.Size([2])
+
+    @property
+    def batch_range(self) -> tuple[int, int]:
+        """The t-batch dimensions of the base samples."""
+        return (0, -2)
+
+    def _extended_shape(
+        self,
+        sample_shape: torch.Size = torch.Size(),  # noqa: B008
+    ) -> torch.Size:
+        return self.contrast._extended_shape(sample_shape)
+
+    def density(self, value: Tensor) -> Tensor:
+        r"""The probability of each label on its own.
+
+        Args:
+            value: A ``... x batch_shape x n x 1`` tensor of labels.
+
+        Returns:
+            A tensor of the same shape.
+        """
+        mean = self.mean
+        return torch.where(value > 0.5, mean, 1 - mean)
+
+    def rsample(self, sample_shape: torch.Size | None = None) -> Tensor:
+        r"""Draw labels.
+
+        Args:
+            sample_shape: The shape of the set of samples.
+
+        Returns:
+            A ``sample_shape x batch_shape x n x 1`` tensor of zeros and ones.
+        """
+        sample_shape = torch.Size([1]) if sample_shape is None else sample_shape
+        base_samples = torch.randn(
+            sample_shape + self.base_sample_shape, dtype=self.dtype, device=self.device
+        )
+        return self.rsample_from_base_samples(sample_shape, base_samples)
+
+    def rsample_from_base_samples(
+        self, sample_shape: torch.Size, base_samples: Tensor
+    ) -> Tensor:
+        r"""Draw labels from standard normal base samples.
+
+        Args:
+            sample_shape: The shape of the set of samples.
+            base_samples: A ``sample_shape x base_sample_shape`` tensor.
+
+        Returns:
+            A ``sample_shape x batch_shape x n x 1`` tensor of zeros and ones.
+        """
+        latent, label = base_samples.unbind(dim=-1)
+        contrast = self.contrast.rsample_from_base_samples(sample_shape, latent)
+        success = ndtr(label.unsqueeze(-1)) < self.likelihood.probability(contrast)
+        return success.to(contrast)
+
+
+@GetSampler.register(LabelPosterior)
+def _get_sampler_labels(
+    posterior: LabelPosterior, sample_shape: torch.Size, *, seed: int | None = None
+) -> MCSampler:
+    """Quasi-random normal base samples, as for a Gaussian posterior."""
+    return SobolQMCNormalSampler(sample_shape=sample_shape, seed=seed)
+
+
+class ClassProbability(PosteriorTransform):
+    r"""Turns a latent posterior into that of the success probability.
+
+    The mean and the variance are exact. As a ``posterior_transform`` it lets stock
+    acquisition functions work on the scale of probabilities; on a preference model it
+    takes duels, consecutive pairs of rows, to the probability that the first is
+    preferred.
+
+    Example:
+        >>> transform = ClassProbability(model.likelihood)
+        >>> acqf = PosteriorMean(model, posterior_transform=transform)
+    """
+
+    scalarize: bool = True
+
+    def __init__(self, likelihood: ProbitLikelihood) -> None:
+        r"""
+        Args:
+            likelihood: The likelihood of the model.
+        """
+        super().__init__()
+        self.likelihood = likelihood
+
+    def evaluate(self, Y: Tensor, X: Tensor | None = None) -> Tensor:
+        r"""The success probability for given latent values.
+
+        Args:
+            Y: A ``batch_shape x q x 1`` tensor of latent values.
+            X: Not used.
+
+        Returns:
+            A ``batch_shape x n`` tensor for the ``n`` trials that the ``q`` rows make.
+        """
+        return self.likelihood.probability(self.likelihood.contrast(Y.squeeze(-1)))
+
+    def forward(
+        self, posterior: GPyTorchPosterior, X: Tensor | None = None
+    ) -> TransformedPosterior:
+        r"""The posterior of the success probability.
+
+        Args:
+            posterior: The latent posterior at ``q`` rows.
+            X: Not used.
+
+        Returns:
+            A posterior over the ``n`` trials that the ``q`` rows make.
+        """
+        likelihood = self.likelihood
+        contrasts = likelihood.contrast_distribution(posterior.distribution)
+        return TransformedPosterior(
+            GPyTorchPosterior(contrasts),
+            sample_transform=likelihood.probability,
+            mean_transform=lambda mean, variance: likelihood.probability_moments(
+                mean, variance
+            )[0],
+            variance_transform=lambda mean, variance: likelihood.probability_moments(
+                mean, variance
+            )[1],
+        )

@@ -1,0 +1,449 @@
+from __future__ import annotations
+
+import math
+from itertools import product
+from typing import Any
+
+import mpmath
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+
+from botorch_binary_context import probability
+from botorch_binary_context.probability import (
+    bernoulli_entropy,
+    bernoulli_mutual_information,
+    expected_bernoulli_entropy,
+    gaussian_expectation,
+    inverse_mills_ratio,
+    normal_cdf,
+    probit_moments,
+)
+from tests import strategies
+from tests.helpers import (
+    BINARY_FILES,
+    RequireDevice,
+    StrictTestCase,
+    double,
+    finite_difference,
+    jacobian,
+    load_golden,
+    normal_expectation,
+)
+
+VARIANCES = (1e-8, 1e-4, 0.1, 1.0, 30.0, 400.0)
+# Where Φ bends: quadrature is cut there.
+KNOTS = (-6.0, -3.0, 0.0, 3.0, 6.0)
+LN2 = math.log(2.0)
+
+
+def true_entropy(f: Any) -> Any:
+    success, failure = mpmath.ncdf(f), mpmath.ncdf(-f)
+    return -sum(p * mpmath.log(p) for p in (success, failure) if p > 0)
+
+
+def shrunken(mean: float, variance: float) -> Any:
+    return mpmath.mpf(mean) / mpmath.sqrt(1 + mpmath.mpf(variance))
+
+
+def true_variance(mean: float, variance: float) -> float:
+    low = -abs(mean)  # the side where Φ has all its digits; the variance is the same
+    with mpmath.workdps(25):
+        center = mpmath.ncdf(shrunken(low, variance))
+        # Squares of order one: the quadrature stops at an absolute error.
+        unit = center * mpmath.sqrt(variance)
+        squared = normal_expectation(
+            lambda f: ((mpmath.ncdf(f) - center) / unit) ** 2, low, variance, KNOTS
+        )
+        return float(squared * unit**2)
+
+
+def true_information(mean: float, variance: float) -> float:
+    with mpmath.workdps(25):
+        average = normal_expectation(true_entropy, mean, variance, KNOTS)
+        return float(true_entropy(shrunken(mean, variance)) - average)
+
+
+def relative_error(value: Tensor, truth: Tensor) -> float:
+    return float(((value - truth) / truth).abs().max())
+
+
+def grid(means: tuple[float, ...]) -> tuple[Tensor, Tensor]:
+    mean, variance = zip(*product(means, VARIANCES), strict=True)
+    return double(mean), double(variance)
+
+
+def golden_cases() -> list[tuple[str, Any]]:
+    cases = [
+        (f"{name}/{kernel['name']}/{method}", kernel[method])
+        for name in BINARY_FILES
+        for kernel in load_golden(name)["kernels"]
+        for method in ("laplace", "ep")
+    ]
+    preference = enumerate(load_golden("preference"))
+    return cases + [(f"preference/{i}", case) for i, case in preference]
+
+
+class TestProbitMoments(StrictTestCase):
+    def test_against_quadrature(self) -> None:
+        mean, variance = grid((-4.0, -1.5, 0.0, 2.0, 5.0, 8.0))
+        center, spread = probit_moments(mean, variance)
+        points = list(zip(mean.tolist(), variance.tolist(), strict=True))
+        with mpmath.workdps(25):
+            true_center = double([float(mpmath.ncdf(shrunken(*p))) for p in points])
+        self.assertLess(relative_error(center, true_center), 1e-14)
+        true_spread = double([true_variance(*p) for p in points])
+        self.assertLess(relative_error(spread, true_spread), 1e-12)
+
+    def test_golden(self) -> None:
+        for name, case in golden_cases():
+            with self.subTest(name):
+                center, spread = probit_moments(
+                    double(case["latent_mean"]), double(case["latent_variance"])
+                )
+                self.assertAllClose(
+                    center, double(case["probability"]), rtol=0, atol=1e-9
+                )
+                self.assertAllClose(
+                    spread, double(case["probability_variance"]), rtol=0, atol=1e-10
+                )
+
+    def test_known_values(self) -> None:
+        # f ~ N(0, 1): Φ(f) is uniform.
+        center, spread = probit_moments(double(0.0), double(1.0))
+        self.assertAllClose(center, double(0.5), rtol=1e-15)
+        self.assertAllClose(spread, double(1 / 12), rtol=1e-15)
+
+    def test_no_variance(self) -> None:
+        mean = double([-40.0, -1.0, 0.0, 3.0])
+        center, spread = probit_moments(mean, torch.zeros_like(mean))
+        self.assertAllClose(center, torch.special.ndtr(mean), rtol=1e-15, atol=0.0)
+        self.assertTrue(torch.equal(spread, torch.zeros_like(mean)))
+
+    def test_float32_follows_double(self) -> None:
+        mean, variance = grid((-4.0, 0.0, 2.0, 5.0))
+        exact = probit_moments(mean.float().double(), variance.float().double())
+        single = probit_moments(mean.float(), variance.float())
+        for value, truth in zip(single, exact, strict=True):
+            self.assertEqual(value.dtype, torch.float)
+            self.assertLess(relative_error(value.double(), truth), 1e-5)
+
+    def test_broadcasting(self) -> None:
+        mean, variance = torch.randn(3, 1).double(), torch.rand(4).double()
+        center, spread = probit_moments(mean, variance)
+        full = torch.broadcast_tensors(mean, variance)
+        for value, expected in zip(
+            (center, spread), probit_moments(*full), strict=True
+        ):
+            self.assertEqual(value.shape, (3, 4))
+            self.assertAllClose(value, expected, rtol=1e-15)
+
+    def test_derivatives(self) -> None:
+        mean = double([-4.0, -0.7, 0.0, 1.0, 2.0]).requires_grad_()
+        variance = double([1e-4, 0.1, 1.0, 30.0, 2.0]).requires_grad_()
+        self.assertTrue(gradcheck(probit_moments, (mean, variance), atol=1e-9))
+        self.assertTrue(gradgradcheck(probit_moments, (mean, variance), atol=1e-8))
+
+    def test_derivative_in_the_variance_at_zero(self) -> None:
+        # V Φ(f) = φ(μ)² σ² + O(σ⁴)
+        mean, variance = double([0.0, 1.5]), torch.zeros(2).double().requires_grad_()
+        _, spread = probit_moments(mean, variance)
+        (slope,) = torch.autograd.grad(spread.sum(), variance)
+        self.assertAllClose(slope, torch.exp(-mean.square()) / (2 * math.pi))
+
+    @given(strategies.latent_moments())
+    def test_symmetry(self, moments: tuple[Tensor, Tensor]) -> None:
+        mean, variance = moments
+        center, spread = probit_moments(mean, variance)
+        mirrored, mirrored_spread = probit_moments(-mean, variance)
+        self.assertAllClose(1 - center, mirrored, rtol=0, atol=1e-15)
+        self.assertTrue(torch.equal(spread, mirrored_spread))
+
+    @given(strategies.latent_moments(bound=50.0))
+    def test_range(self, moments: tuple[Tensor, Tensor]) -> None:
+        center, spread = probit_moments(*moments)
+        mirrored, _ = probit_moments(-moments[0], moments[1])
+        self.assertTrue(bool((center >= 0).all() and (center <= 1).all()))
+        self.assertTrue(bool((spread >= 0).all()))
+        # Var p <= E p (1 - E p)
+        self.assertTrue(bool((spread <= center * mirrored * (1 + 1e-12)).all()))
+
+
+class TestMutualInformation(StrictTestCase):
+    def test_against_quadrature(self) -> None:
+        mean, variance = grid((-8.0, -3.0, -1.0, 0.0, 2.0, 5.0, 8.0))
+        points = zip(mean.tolist(), variance.tolist(), strict=True)
+        truth = double([true_information(*p) for p in points])
+        information = bernoulli_mutual_information(mean, variance)
+        self.assertAllClose(information, truth, rtol=0, atol=1e-10)
+        # A test that saturates teaches something still: not just a small error.
+        self.assertGreater(float(information[truth > 1e-14].min()), 0.0)
+
+    def test_golden(self) -> None:
+        for name, case in golden_cases():
+            with self.subTest(name):
+                information = bernoulli_mutual_information(
+                    double(case["latent_mean"]), double(case["latent_variance"])
+                )
+                self.assertAllClose(
+                    information, double(case["bald_nats"]), rtol=0, atol=1e-9
+                )
+
+    def test_limits(self) -> None:
+        mean = double([-2.0, 0.0, 3.0])
+        known = bernoulli_mutual_information(mean, torch.zeros_like(mean))
+        self.assertAllClose(known, torch.zeros_like(mean), rtol=0, atol=1e-15)
+        # A latent value that may be anything decides the outcome alone.
+        open_ = bernoulli_mutual_information(mean, torch.full_like(mean, 1e12))
+        self.assertAllClose(open_, torch.full_like(mean, LN2), rtol=0, atol=1e-5)
+
+    def test_finite_for_saturated_trials(self) -> None:
+        for dtype in (torch.float, torch.double):
+            mean = torch.tensor([-1e4, -300.0, -41.0, 41.0, 300.0, 1e4], dtype=dtype)
+            for variance in (1e-8, 1e-3, 1.0, 400.0, 1e6):
+                with self.subTest(dtype=dtype, variance=variance):
+                    self._check_finite(mean, torch.full_like(mean, variance))
+
+    def _check_finite(self, mean: Tensor, variance: Tensor) -> None:
+        for tensor in (mean, variance):
+            tensor.requires_grad_()
+        information = bernoulli_mutual_information(mean, variance)
+        self.assertTrue(bool((information >= 0).all() and (information <= LN2).all()))
+        for slope in torch.autograd.grad(information.sum(), (mean, variance)):
+            self.assertTrue(bool(slope.isfinite().all()))
+
+    def test_saturated_values(self) -> None:
+        # Far means with a large variance still have something to say.
+        points = ((60.0, 400.0), (100.0, 1e4), (-41.0, 100.0))
+        mean, variance = double(points).unbind(-1)
+        truth = double([true_information(*p) for p in points])
+        information = bernoulli_mutual_information(mean, variance)
+        self.assertAllClose(information, truth, rtol=0, atol=1e-10)
+
+    def test_gradients(self) -> None:
+        points = double(
+            [[-4.0, 0.1], [-0.7, 1e-3], [0.3, 1.0], [1.0, 30.0], [6.0, 5.0]]
+        )
+
+        def func(p: Tensor) -> Tensor:
+            return bernoulli_mutual_information(p[..., 0], p[..., 1])
+
+        for point in points:
+            expected = finite_difference(func, point, step=1e-4)
+            self.assertAllClose(jacobian(func, point), expected, rtol=1e-8, atol=1e-10)
+        mean, variance = points.unbind(-1)
+        variables = mean.clone().requires_grad_(), variance.clone().requires_grad_()
+        self.assertTrue(
+            gradgradcheck(bernoulli_mutual_information, variables, atol=1e-7)
+        )
+
+    def test_gradient_at_no_variance(self) -> None:
+        mean = double([-2.0, 0.0, 1.5])
+        variance = torch.zeros_like(mean)
+        self._check_finite(mean, variance)
+
+    def test_float32_follows_double(self) -> None:
+        mean, variance = grid((-8.0, -2.0, 0.0, 1.0, 4.0))
+        single = bernoulli_mutual_information(mean.float(), variance.float())
+        self.assertEqual(single.dtype, torch.float)
+        exact = bernoulli_mutual_information(
+            mean.float().double(), variance.float().double()
+        )
+        self.assertAllClose(single.double(), exact, rtol=0, atol=1e-6)
+
+    def test_broadcasting(self) -> None:
+        mean, variance = torch.randn(3, 1).double(), torch.rand(4).double()
+        information = bernoulli_mutual_information(mean, variance)
+        self.assertEqual(information.shape, (3, 4))
+        expected = bernoulli_mutual_information(
+            *torch.broadcast_tensors(mean, variance)
+        )
+        self.assertAllClose(information, expected, rtol=1e-12)
+
+    @given(strategies.latent_moments(bound=50.0))
+    def test_range_and_symmetry(self, moments: tuple[Tensor, Tensor]) -> None:
+        mean, variance = moments
+        information = bernoulli_mutual_information(mean, variance)
+        self.assertTrue(bool((information >= 0).all() and (information <= LN2).all()))
+        mirrored = bernoulli_mutual_information(-mean, variance)
+        self.assertAllClose(information, mirrored, rtol=0, atol=1e-14)
+
+    @given(strategies.latent_moments())
+    def test_between_divergence_bounds(self, moments: tuple[Tensor, Tensor]) -> None:
+        """2 V ≤ I ≤ V / (p (1 - p)): Pinsker's inequality and that of χ²."""
+        information = bernoulli_mutual_information(*moments)
+        center, spread = probit_moments(*moments)
+        mirrored, _ = probit_moments(-moments[0], moments[1])
+        self.assertTrue(bool((information >= 2 * spread - 1e-13).all()))
+        ceiling = spread / (center * mirrored)
+        self.assertTrue(bool((information <= ceiling + 1e-13).all()))
+
+    @given(
+        strategies.latent_means(),
+        strategies.latent_variances(),
+        strategies.latent_variances(),
+    )
+    def test_entropies(self, mean: float, small: float, more: float) -> None:
+        """Expected entropy lies in [0, ln 2] and below the entropy of the average."""
+        mean_, variance = double(mean), double(small + more)
+        expected = expected_bernoulli_entropy(mean_, variance)
+        marginal = bernoulli_entropy(mean_ / (1 + variance).sqrt())
+        self.assertGreaterEqual(float(expected), 0.0)
+        self.assertLessEqual(float(expected), float(marginal) + 1e-15)
+        self.assertLessEqual(float(marginal), LN2)
+
+
+class TestEntropy(StrictTestCase):
+    def test_against_mpmath(self) -> None:
+        h = double([-37.0, -8.0, -1.0, 0.0, 0.5, 8.0, 37.0])
+        with mpmath.workdps(400):
+            truth = double([float(true_entropy(mpmath.mpf(v))) for v in h.tolist()])
+        self.assertLess(relative_error(bernoulli_entropy(h), truth), 1e-13)
+
+    def test_expected_against_quadrature(self) -> None:
+        mean, variance = grid((0.0, 2.0, 8.0))
+        with mpmath.workdps(25):
+            truth = double(
+                [
+                    float(normal_expectation(true_entropy, m, v, KNOTS))
+                    for m, v in zip(mean.tolist(), variance.tolist(), strict=True)
+                ]
+            )
+        expected = expected_bernoulli_entropy(mean, variance)
+        self.assertAllClose(expected, truth, rtol=0, atol=1e-13)
+
+    def test_expected_gradient_at_no_variance(self) -> None:
+        # E g(f) = g(μ) + σ² g''(μ) / 2 + O(σ⁴)
+        mean = double([-2.0, 0.0, 1.5])
+        variance = torch.zeros_like(mean).requires_grad_()
+        expected = expected_bernoulli_entropy(mean, variance)
+        self.assertAllClose(expected, bernoulli_entropy(mean), rtol=1e-14)
+        (slope,) = torch.autograd.grad(expected.sum(), variance)
+        with mpmath.workdps(40):
+            curvature = [float(mpmath.diff(true_entropy, m, 2)) for m in mean.tolist()]
+        self.assertAllClose(slope, double(curvature) / 2, rtol=1e-6)
+
+    def test_derivatives(self) -> None:
+        h = double([-9.0, -1.0, 0.0, 0.5, 4.0]).requires_grad_()
+        self.assertTrue(gradcheck(bernoulli_entropy, (h,), atol=1e-9))
+        self.assertTrue(gradgradcheck(bernoulli_entropy, (h,), atol=1e-8))
+
+
+class TestNormalCdf(StrictTestCase):
+    def test_against_mpmath(self) -> None:
+        z = double([-37.0, -20.0, -9.0, -5.0, -1.0, 0.0, 0.3, 4.0, 9.0, 50.0])
+        with mpmath.workdps(25):
+            truth = double([float(mpmath.ncdf(v)) for v in z.tolist()])
+        self.assertLess(relative_error(normal_cdf(z), truth), 1e-12)
+
+    def test_derivatives(self) -> None:
+        z = double([-9.0, -1.0, 0.0, 0.5, 4.0]).requires_grad_()
+        self.assertTrue(gradcheck(normal_cdf, (z,), atol=1e-9))
+        self.assertTrue(gradgradcheck(normal_cdf, (z,), atol=1e-8))
+
+
+class TestGaussianExpectation(StrictTestCase):
+    def test_polynomials_are_exact(self) -> None:
+        mean, variance = torch.randn(2, 3).double(), torch.rand(2, 3).double()
+        square = gaussian_expectation(torch.square, mean, variance)
+        self.assertAllClose(square, mean.square() + variance, rtol=1e-13)
+        fourth = gaussian_expectation(lambda f: f**4, mean, variance)
+        truth = mean**4 + 6 * mean.square() * variance + 3 * variance.square()
+        self.assertAllClose(fourth, truth, rtol=1e-12)
+
+    def test_shapes(self) -> None:
+        for shape in ((), (3,), (2, 3)):
+            mean = torch.zeros(shape).double()
+            value = gaussian_expectation(torch.exp, mean, mean + 1)
+            self.assertAllClose(value, torch.full(shape, 0.5).double().exp())
+
+
+def true_ratio(z: Any) -> Any:
+    return mpmath.npdf(z) / mpmath.ncdf(z)
+
+
+class TestInverseMillsRatio(StrictTestCase):
+    z = double(
+        [-1e4, -1e3, -100.0, -38.0, -30.0, -5.0, -1.0, 0.0, 2.0, 8.0, 30.0, 37.0]
+    )
+
+    def truth(self, order: int) -> Tensor:
+        with mpmath.workdps(80):
+            values = [
+                float(mpmath.diff(true_ratio, mpmath.mpf(v), order))
+                for v in self.z.tolist()
+            ]
+        return double(values)
+
+    def test_value(self) -> None:
+        ratio = inverse_mills_ratio(self.z)
+        truth = self.truth(0)
+        self.assertLess(relative_error(ratio[self.z < 30], truth[self.z < 30]), 1e-14)
+        # The last digits of a density of 1e-300 are those of its argument's square.
+        self.assertLess(relative_error(ratio, truth), 1e-12)
+
+    def test_first_derivative(self) -> None:
+        z = self.z.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(inverse_mills_ratio(z).sum(), z)
+        self.assertAllClose(slope, self.truth(1), rtol=1e-12, atol=1e-7)
+        moderate = self.z.abs() <= 38
+        self.assertAllClose(
+            slope[moderate], self.truth(1)[moderate], rtol=1e-12, atol=1e-12
+        )
+
+    def test_second_derivative(self) -> None:
+        z = self.z.clone().requires_grad_()
+        ratio = inverse_mills_ratio(z)
+        (slope,) = torch.autograd.grad(ratio.sum(), z, create_graph=True)
+        (curvature,) = torch.autograd.grad(slope.sum(), z)
+        self.assertTrue(bool(curvature.isfinite().all()))
+        moderate = self.z.abs() <= 38
+        self.assertAllClose(
+            curvature[moderate], self.truth(2)[moderate], rtol=1e-10, atol=1e-10
+        )
+
+    def test_derivatives_numerically(self) -> None:
+        z = double([-9.0, -1.0, 0.0, 0.5, 4.0]).requires_grad_()
+        self.assertTrue(gradcheck(inverse_mills_ratio, (z,), atol=1e-9))
+        self.assertTrue(gradgradcheck(inverse_mills_ratio, (z,), atol=1e-8))
+
+    def test_float32(self) -> None:
+        z = torch.tensor([-1e4, -30.0, -1.0, 0.0, 8.0])
+        ratio = inverse_mills_ratio(z)
+        self.assertEqual(ratio.dtype, torch.float)
+        exact = inverse_mills_ratio(z.double())
+        self.assertLess(relative_error(ratio.double(), exact), 1e-5)
+
+    @given(st.floats(-1e6, 1e6))
+    def test_bounds(self, z: float) -> None:
+        """``max(0, -z) ≤ φ(z)/Φ(z) ≤ (√(z² + 4) - z) / 2`` (Birnbaum)."""
+        ratio = float(inverse_mills_ratio(double(z)))
+        self.assertGreaterEqual(ratio, max(0.0, -z))
+        self.assertLessEqual(ratio, (math.hypot(z, 2.0) + abs(z)) / 2 * (1 + 1e-15))
+
+
+class TestQuadratureCache(StrictTestCase):
+    def test_usable_after_inference_mode(self) -> None:
+        probability._legendre.cache_clear()
+        probability._hermite.cache_clear()
+        mean, variance = double([0.5]), double([1.0])
+        with torch.inference_mode():
+            probit_moments(mean, variance)
+            bernoulli_mutual_information(mean, variance)
+        mean.requires_grad_()
+        _, spread = probit_moments(mean, variance)
+        (spread + bernoulli_mutual_information(mean, variance)).sum().backward()
+        self.assertIsNotNone(mean.grad)
+
+    def test_devices(self) -> None:
+        probability._legendre.cache_clear()
+        probability._hermite.cache_clear()
+        mean, variance = double([-1.0, 2.0]), double([0.5, 3.0])
+        with RequireDevice():
+            probit_moments(mean, variance)
+            bernoulli_mutual_information(mean, variance)
+            expected_bernoulli_entropy(mean, variance)
+            bernoulli_entropy(mean)
+            inverse_mills_ratio(mean)
