@@ -33,7 +33,9 @@ from torch import Tensor
 # are the rule, so that its cancellation does not show.
 EXPANSION_DIM = 12
 # Added to squared distances below a root: its slope stays finite, and times the zero
-# difference of equal points the gradient is the exact zero.
+# difference of equal points the gradient is the exact zero. For a kernel with a kink
+# there; a smooth one takes the rounding unit, which leaves half the digits of the slope,
+# and so the second derivative at equal points.
 ROOT_GUARD = 1e-36
 
 MatrixRule = Callable[[Any, Tensor, Tensor], Tensor]
@@ -98,8 +100,10 @@ def raise_variance(covar: Tensor) -> Tensor:
     """
     diagonal = covar.diagonal(dim1=-2, dim2=-1)
     lowest: Any = settings.min_variance.value(covar.dtype)
-    missing = (lowest - diagonal.detach()).clamp_min(0.0)
-    return covar + torch.diag_embed(missing)
+    # Exactly the lowest value (a sum could round to below it), with the gradient kept.
+    lifted = lowest + (diagonal - diagonal.detach())
+    diagonal = torch.where(diagonal < lowest, lifted, diagonal)
+    return covar.diagonal_scatter(diagonal, dim1=-2, dim2=-1)
 
 
 def squared_distance(X1: Tensor, X2: Tensor) -> Tensor:
@@ -115,6 +119,11 @@ def squared_distance(X1: Tensor, X2: Tensor) -> Tensor:
     if X1.shape[-1] >= EXPANSION_DIM:
         norms = X1.square().sum(-1, keepdim=True) + X2.square().sum(-1).unsqueeze(-2)
         return (norms - 2 * X1 @ X2.mT).clamp_min(0.0)
+    return _summed_squares(X1, X2)
+
+
+def _summed_squares(X1: Tensor, X2: Tensor) -> Tensor:
+    """Squared distances from exact differences: zero between equal points."""
     columns1, columns2 = X1.unsqueeze(-2).unbind(-1), X2.unsqueeze(-3).unbind(-1)
     squares = ((a - b).square() for a, b in zip(columns1, columns2, strict=True))
     return reduce(torch.add, squares)
@@ -158,13 +167,15 @@ def _rbf(kernel: RBFKernel, X1: Tensor, X2: Tensor) -> Tensor:
 
 
 def _matern(kernel: MaternKernel, X1: Tensor, X2: Tensor) -> Tensor:
-    squared = _scaled_squared_distance(kernel, X1, X2)
-    r = (2 * kernel.nu * squared + ROOT_GUARD).sqrt()
-    if kernel.nu == 0.5:
-        return (-r).exp()
+    if kernel.nu == 0.5:  # with a kink: distances must be exact
+        lengthscale = kernel.lengthscale
+        squared = _summed_squares(X1 / lengthscale, X2 / lengthscale)
+        return (-(squared + ROOT_GUARD).sqrt()).exp()
+    squared = 2 * kernel.nu * _scaled_squared_distance(kernel, X1, X2)
+    r = (squared + torch.finfo(squared.dtype).eps).sqrt()
     if kernel.nu == 1.5:
         return (1 + r) * (-r).exp()
-    return (1 + r + (5 / 3) * squared) * (-r).exp()
+    return (1 + r + squared / 3) * (-r).exp()
 
 
 def _one(kernel: RBFKernel | MaternKernel, X: Tensor) -> Tensor:

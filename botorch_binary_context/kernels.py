@@ -29,7 +29,7 @@ class _ContextKernel(Kernel):
     def __init__(
         self, base_kernel: Kernel, context_dims: Sequence[int], **kwargs: Any
     ) -> None:
-        super().__init__(batch_shape=base_kernel.batch_shape, **kwargs)
+        super().__init__(**kwargs)
         self.base_kernel = base_kernel
         self.context_dims = tuple(int(i) for i in context_dims)
 
@@ -139,7 +139,7 @@ class AdditiveContextKernel(_ContextKernel):
             context_variance_prior: A prior of ``θ``.
             context_variance_constraint: The constraint of ``θ``, by default positive.
         """
-        super().__init__(base_kernel, context_dims)
+        super().__init__(base_kernel, context_dims, batch_shape=base_kernel.batch_shape)
         like = next(base_kernel.parameters(), None)
         device = torch.get_default_device() if like is None else like.device
         dtype = torch.get_default_dtype() if like is None else like.dtype
@@ -168,8 +168,9 @@ class AdditiveContextKernel(_ContextKernel):
 
     @context_variance.setter
     def context_variance(self, value: Tensor | float) -> None:
-        value = torch.as_tensor(value).to(self.raw_context_variance)
+        raw = self.raw_context_variance
         constraint = self.raw_context_variance_constraint
+        value = torch.as_tensor(value, dtype=raw.dtype, device=raw.device)
         self.initialize(raw_context_variance=constraint.inverse_transform(value))
 
     def combine(self, contexts: Tensor, base: Tensor) -> Tensor:

@@ -29,6 +29,7 @@ from torch.special import log_ndtr
 
 from botorch_binary_context.covariance import raise_variance
 from botorch_binary_context.probability import (
+    bernoulli_mutual_information,
     gaussian_expectation,
     inverse_mills_ratio,
     normal_cdf,
@@ -152,6 +153,20 @@ class ProbitLikelihood(Likelihood):
         """
         probability, spread = probit_moments(mean, variance)
         return self._rescale(probability), self._range**2 * spread
+
+    def mutual_information(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""The information, in nats, of a label about its Gaussian contrast.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            A non-negative tensor of the same shape.
+        """
+        return bernoulli_mutual_information(
+            mean, variance, self.guess_rate, self.lapse_rate
+        )
 
     def log_prob(self, contrast: Tensor, targets: Tensor) -> Tensor:
         r"""``log p(c|f)``, finite for any finite contrast.

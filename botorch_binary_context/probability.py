@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.special import erfcx, log_ndtr
+from torch.special import entr, erfcx, log_ndtr
 
 LEGENDRE_NODES = 24
 HERMITE_NODES = 32
@@ -146,17 +146,74 @@ def probit_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     Example:
         >>> mean, variance = probit_moments(torch.zeros(1), torch.ones(1))
     """
+    mean, variance = torch.broadcast_tensors(mean, variance)
     h = mean / (1 + variance).sqrt()
+    return normal_cdf(h), probit_variance(h, variance)
+
+
+def probit_variance(h: Tensor, variance: Tensor) -> Tensor:
+    r"""``V Φ(f)`` as a function of ``h = μ / sqrt(1 + σ²)`` and ``σ²``.
+
+    Args:
+        h: A tensor of any shape.
+        variance: The latent variance, of the same shape.
+
+    Returns:
+        A tensor of the same shape.
+    """
+    if not (h.requires_grad or variance.requires_grad):
+        return _probit_variance(h, variance)
+    return _ProbitVariance.apply(h, variance)  # pyright: ignore[reportReturnType]
+
+
+def _probit_variance(h: Tensor, variance: Tensor) -> Tensor:
     nodes, weights = _legendre(h.dtype, h.device)
     # asin(v / (1 + v)) without the infinite slope of asin at 1.
-    angle = torch.atan(variance / (1 + 2 * variance).sqrt()).unsqueeze(-1)
-    exponent = h.square().unsqueeze(-1) / (1 + torch.sin(angle * nodes))
-    integral = ((-exponent).exp() @ weights) * angle.squeeze(-1)
-    return normal_cdf(h), integral / (2 * math.pi)
+    angle = torch.atan(variance / (1 + 2 * variance).sqrt())
+    exponent = h.square().unsqueeze(-1) / (1 + torch.sin(angle.unsqueeze(-1) * nodes))
+    return ((-exponent).exp() @ weights) * angle / (2 * math.pi)
 
 
-def bernoulli_entropy(h: Tensor) -> Tensor:
+class _ProbitVariance(torch.autograd.Function):
+    r"""``V Φ(f)`` with its derivatives in closed form, differentiable again.
+
+    With ``b = 1/sqrt(1 + 2σ²)``: ``∂V/∂h = 2 φ(h) (Φ(b h) - Φ(h))`` and
+    ``∂V/∂σ² = exp(-h² (1 + σ²) / (1 + 2σ²)) b / (2π (1 + σ²))``.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, variance: Tensor) -> Tensor:  # pyright: ignore
+        ctx.save_for_backward(h, variance)
+        return _probit_variance(h, variance)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor]:
+        h, variance = ctx.saved_tensors
+        squared = 1 + 2 * variance
+        slope = squared.rsqrt()
+        density = (-h.square() / 2).exp() * math.sqrt(2 / math.pi)  # 2 φ(h)
+        grad_h = density * (normal_cdf(slope * h) - normal_cdf(h))
+        exponent = h.square() * (1 + variance) / squared
+        grad_variance = (-exponent).exp() * slope / (2 * math.pi * (1 + variance))
+        return grad_outputs[0] * grad_h, grad_outputs[0] * grad_variance
+
+
+def bernoulli_entropy(probability: Tensor) -> Tensor:
+    r"""The entropy, in nats, of a Bernoulli variable.
+
+    Args:
+        probability: Success probabilities, of any shape.
+
+    Returns:
+        A tensor of the same shape with values in ``[0, ln 2]``.
+    """
+    return entr(probability) + entr(1 - probability)
+
+
+def probit_entropy(h: Tensor) -> Tensor:
     r"""The entropy, in nats, of a Bernoulli variable with success probability ``Φ(h)``.
+
+    Accurate for any ``h``, also where ``Φ(h)`` rounds to one.
 
     Args:
         h: A tensor of any shape.
@@ -167,50 +224,65 @@ def bernoulli_entropy(h: Tensor) -> Tensor:
     return -(normal_cdf(h) * log_ndtr(h) + normal_cdf(-h) * log_ndtr(-h))
 
 
-def _tilted_entropy(f: Tensor, log_mass: Tensor) -> Tensor:
-    """``Z H(Φ(f)) / G(f)`` with ``G(f) = exp(-f² / 2C²)``: almost constant in ``f``.
+def _tilted_expectation(
+    bump: Callable[[Tensor, Tensor], Tensor], mean: Tensor, variance: Tensor
+) -> Tensor:
+    r"""``E g(f)`` for ``f ~ N(mean, variance)`` and a bump ``g``.
 
-    ``1 / G(f)`` overflows where ``Z`` underflows, so the two meet in the exponent.
-    """
-    tilt = log_mass + f.square() / (2 * ENTROPY_WIDTH_SQUARED)
-    success, failure = log_ndtr(f), log_ndtr(-f)
-    return -((success + tilt).exp() * success + (failure + tilt).exp() * failure)
+    ``G(f) = exp(-f² / 2C²)``, ``C² = π ln 2 / 2``, is close to the bump ``H(Φ(f))``.
+    The product ``G·N(μ, σ²)`` is a Gaussian of mass ``Z``, and the rest of the
+    integrand is almost constant, so a few nodes are exact to rounding whatever the
+    variance.
 
-
-def expected_bernoulli_entropy(mean: Tensor, variance: Tensor) -> Tensor:
-    r"""``E H(Φ(f))`` for ``f ~ N(mean, variance)``, by tilted Gauss-Hermite quadrature.
-
-    The bump ``H(Φ(f))`` is close to ``G(f) = exp(-f² / 2C²)``, ``C² = π ln 2 / 2``.
-    The product ``G·N(μ, σ²)`` is a scaled Gaussian, and the rest of the integrand is
-    almost constant, so a few nodes are exact to rounding whatever the variance; the
-    approximation of [Houlsby2011bald]_ is the rule with one node.
-
-    Args:
-        mean: The latent mean, of any shape.
-        variance: The non-negative latent variance, broadcastable with ``mean``.
-
-    Returns:
-        The expected entropy in nats.
+    ``1 / G`` overflows where ``Z`` underflows, so they meet in an exponent: ``bump``
+    maps ``f`` and ``w = log(Z / G(f))`` to ``g(f) exp(w)``.
     """
     total = variance + ENTROPY_WIDTH_SQUARED
     center = mean * ENTROPY_WIDTH_SQUARED / total
     tilted = variance * ENTROPY_WIDTH_SQUARED / total
-    log_mass = (
-        math.log(ENTROPY_WIDTH_SQUARED) - total.log() - mean.square() / total
-    ) / 2
-    return gaussian_expectation(lambda f: _tilted_entropy(f, log_mass), center, tilted)
+    log_mass = (math.log(ENTROPY_WIDTH_SQUARED) - total.log()) / 2
+    log_mass = log_mass - mean.square() / (2 * total)
+
+    def weighted(f: Tensor) -> Tensor:
+        return bump(f, log_mass + f.square() / (2 * ENTROPY_WIDTH_SQUARED))
+
+    return gaussian_expectation(weighted, center, tilted)
 
 
-def bernoulli_mutual_information(mean: Tensor, variance: Tensor) -> Tensor:
-    r"""The information, in nats, that one probit trial gives about its latent value.
+def _weighted_probit_entropy(f: Tensor, w: Tensor) -> Tensor:
+    success, failure = log_ndtr(f), log_ndtr(-f)
+    return -((success + w).exp() * success + (failure + w).exp() * failure)
 
-    ``I(c, f) = H(Φ(h)) - E H(Φ(f))`` with ``h = μ / sqrt(1 + σ²)``, the criterion of
-    Bayesian active learning by disagreement [Houlsby2011bald]_, computed exactly. For a
-    duel, ``mean`` and ``variance`` are those of the difference of the two values.
+
+def expected_probit_entropy(mean: Tensor, variance: Tensor) -> Tensor:
+    r"""``E H(Φ(f))`` for ``f ~ N(mean, variance)``, by tilted Gauss-Hermite quadrature.
+
+    The approximation of [Houlsby2011bald]_ is the rule with one node.
+
+    Args:
+        mean: The latent mean, of any shape.
+        variance: The non-negative latent variance, of the same shape.
+
+    Returns:
+        The expected entropy in nats.
+    """
+    return _tilted_expectation(_weighted_probit_entropy, mean, variance)
+
+
+def bernoulli_mutual_information(
+    mean: Tensor, variance: Tensor, guess_rate: float = 0.0, lapse_rate: float = 0.0
+) -> Tensor:
+    r"""The information, in nats, that one trial gives about its latent value.
+
+    ``I(c, f) = H(E p(f)) - E H(p(f))`` with ``p(f) = γ + (1 - γ - λ) Φ(f)``, the criterion
+    of Bayesian active learning by disagreement [Houlsby2011bald]_, computed exactly. For
+    a duel, ``mean`` and ``variance`` are those of the difference of the two values.
 
     Args:
         mean: The latent mean, of any shape.
         variance: The non-negative latent variance, broadcastable with ``mean``.
+        guess_rate: ``γ``, the success probability at ``f = -∞``.
+        lapse_rate: ``λ``, the failure probability at ``f = +∞``.
 
     Returns:
         A tensor with values in ``[0, ln 2]``.
@@ -218,6 +290,25 @@ def bernoulli_mutual_information(mean: Tensor, variance: Tensor) -> Tensor:
     Example:
         >>> information = bernoulli_mutual_information(torch.zeros(1), torch.ones(1))
     """
+    mean, variance = torch.broadcast_tensors(mean, variance)
     h = mean / (1 + variance).sqrt()
-    information = bernoulli_entropy(h) - expected_bernoulli_entropy(mean, variance)
-    return information.clamp_min(0.0)
+    if guess_rate == 0.0 and lapse_rate == 0.0:
+        information = probit_entropy(h) - expected_probit_entropy(mean, variance)
+        return information.clamp_min(0.0)
+    guess, lapse = _entropy(guess_rate), _entropy(lapse_rate)
+    spread = 1 - guess_rate - lapse_rate
+
+    def bump(f: Tensor, w: Tensor) -> Tensor:
+        # What is left of H(p(f)) after the step from H(γ) to H(λ).
+        entropy = bernoulli_entropy(guess_rate + spread * normal_cdf(f))
+        step = guess * normal_cdf(-f) + lapse * normal_cdf(f)
+        return (entropy - step) * w.exp()
+
+    step = guess * normal_cdf(-h) + lapse * normal_cdf(h)
+    expected = step + _tilted_expectation(bump, mean, variance)
+    marginal = bernoulli_entropy(guess_rate + spread * normal_cdf(h))
+    return (marginal - expected).clamp_min(0.0)
+
+
+def _entropy(rate: float) -> float:
+    return -sum(p * math.log(p) for p in (rate, 1 - rate) if p > 0)

@@ -11,6 +11,7 @@ from typing import Any
 
 import mpmath
 import torch
+from botorch.posteriors import GPyTorchPosterior
 from botorch.utils.testing import BotorchTestCase
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
 from linear_operator import to_dense
@@ -18,7 +19,14 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 import botorch_binary_context
-from botorch_binary_context import AdditiveContextKernel, MultiplicativeContextKernel
+from botorch_binary_context import (
+    AdditiveContextKernel,
+    BinaryLaplaceGP,
+    LabelPosterior,
+    MultiplicativeContextKernel,
+    PreferenceLaplaceGP,
+)
+from botorch_binary_context.kernels import context_dims_of
 
 
 class StrictTestCase(BotorchTestCase):
@@ -56,7 +64,7 @@ def stock_kernel(family: str, hyper: Mapping[str, Any]) -> ScaleKernel:
         base = MaternKernel(nu={"Matern52": 2.5, "Matern32": 1.5}[family])
     kernel = ScaleKernel(base).double()
     base.lengthscale = lengthscale
-    kernel.outputscale = hyper["k0"]
+    kernel.outputscale = double(hyper["k0"])
     return kernel
 
 
@@ -74,7 +82,7 @@ def golden_kernel(name: str, hyper: Mapping[str, Any]) -> Kernel:
     if kind == "mult":
         return MultiplicativeContextKernel(base, context_dims=[0])
     kernel = AdditiveContextKernel(base, context_dims=[0])
-    kernel.context_variance = hyper["theta_s"]
+    kernel.context_variance = double(hyper["theta_s"])
     return kernel
 
 
@@ -240,3 +248,87 @@ def _caller() -> str:
     while frame.f_back and frame.f_code.co_filename.startswith(torch_directory):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+# -------------------------------------------------------------------- both models
+
+ModelClass = type[BinaryLaplaceGP] | type[PreferenceLaplaceGP]
+AnyModel = BinaryLaplaceGP | PreferenceLaplaceGP
+MODEL_CLASSES: tuple[ModelClass, ...] = (BinaryLaplaceGP, PreferenceLaplaceGP)
+
+
+def uniform(*shape: int, seed: int = 0) -> Tensor:
+    """Double precision numbers in [0, 1], the same at every call."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(shape, generator=generator, dtype=torch.double)
+
+
+def random_trials(
+    model_class: ModelClass,
+    n: int,
+    dim: int = 2,
+    batch_shape: Sequence[int] = (),
+    seed: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Trials in the unit cube, in the form a model takes, and noisy labels."""
+    generator = torch.Generator().manual_seed(seed)
+    sides = () if model_class is BinaryLaplaceGP else (2,)
+    shape = (*batch_shape, n, *sides, dim)
+    X = torch.rand(shape, generator=generator, dtype=torch.double)
+    value = (5 * X).sin().sum(dim=-1)
+    contrast = value[..., 0] - value[..., 1] if sides else value
+    noise = torch.randn(contrast.shape, generator=generator, dtype=torch.double)
+    return X, (contrast + noise > 0).double().unsqueeze(-1)
+
+
+def simple_kernel(dim: int = 2, batch_shape: Sequence[int] = ()) -> ScaleKernel:
+    """A squared exponential kernel; elements of a batch differ in hyperparameters."""
+    shape = torch.Size(batch_shape)
+    base = RBFKernel(ard_num_dims=dim, batch_shape=shape)
+    kernel = ScaleKernel(base, batch_shape=shape).double()
+    base.lengthscale = 0.3 + 0.3 * uniform(*shape, 1, dim, seed=7)
+    kernel.outputscale = 1.0 + 2.0 * uniform(*shape, seed=8)
+    return kernel
+
+
+def random_model(
+    model_class: ModelClass,
+    n: int = 8,
+    dim: int = 2,
+    batch_shape: Sequence[int] = (),
+    seed: int = 0,
+    **kwargs: Any,
+) -> AnyModel:
+    """A model of random trials, by default with a kernel that needs no fit."""
+    X, Y = random_trials(model_class, n, dim, batch_shape, seed)
+    kernel = kwargs.setdefault("covar_module", simple_kernel(dim, batch_shape))
+    if model_class is PreferenceLaplaceGP:
+        contexts = list(context_dims_of(kernel))
+        X[..., 1, contexts] = X[..., 0, contexts]
+    return model_class(X, Y, **kwargs)
+
+
+def join_rows(model: AnyModel, trials: Tensor) -> Tensor:
+    """The rows of trials: of duels both sides, one after the other."""
+    return trials if isinstance(model, BinaryLaplaceGP) else trials.flatten(-3, -2)
+
+
+def latent(model: AnyModel, X: Tensor) -> GPyTorchPosterior:
+    """The posterior of the latent function at points."""
+    posterior = model.posterior(X)
+    assert isinstance(posterior, GPyTorchPosterior)
+    return posterior
+
+
+def label_posterior(model: AnyModel, X: Tensor) -> LabelPosterior:
+    """The posterior of the labels of trials at points."""
+    posterior = model.posterior(X, observation_noise=True)
+    assert isinstance(posterior, LabelPosterior)
+    return posterior
+
+
+def latent_covariance(model: AnyModel, X: Tensor) -> Tensor:
+    """The joint covariance of the latent values at points."""
+    covariance_matrix = latent(model, X).distribution.covariance_matrix
+    assert isinstance(covariance_matrix, Tensor)
+    return covariance_matrix

@@ -15,11 +15,13 @@ from botorch_binary_context import probability
 from botorch_binary_context.probability import (
     bernoulli_entropy,
     bernoulli_mutual_information,
-    expected_bernoulli_entropy,
+    expected_probit_entropy,
     gaussian_expectation,
     inverse_mills_ratio,
     normal_cdf,
+    probit_entropy,
     probit_moments,
+    probit_variance,
 )
 from tests import strategies
 from tests.helpers import (
@@ -40,7 +42,11 @@ LN2 = math.log(2.0)
 
 
 def true_entropy(f: Any) -> Any:
-    success, failure = mpmath.ncdf(f), mpmath.ncdf(-f)
+    """The entropy of the label at a latent value."""
+    return entropy_of(mpmath.ncdf(f), mpmath.ncdf(-f))
+
+
+def entropy_of(success: Any, failure: Any) -> Any:
     return -sum(p * mpmath.log(p) for p in (success, failure) if p > 0)
 
 
@@ -60,10 +66,12 @@ def true_variance(mean: float, variance: float) -> float:
         return float(squared * unit**2)
 
 
-def true_information(mean: float, variance: float) -> float:
-    with mpmath.workdps(25):
+def true_entropies(mean: float, variance: float) -> tuple[float, float]:
+    """The expected entropy and the mutual information."""
+    with mpmath.workdps(22):
         average = normal_expectation(true_entropy, mean, variance, KNOTS)
-        return float(true_entropy(shrunken(mean, variance)) - average)
+        information = true_entropy(shrunken(mean, variance)) - average
+        return float(average), float(information)
 
 
 def relative_error(value: Tensor, truth: Tensor) -> float:
@@ -171,11 +179,38 @@ class TestProbitMoments(StrictTestCase):
         self.assertTrue(bool((spread <= center * mirrored * (1 + 1e-12)).all()))
 
 
+class TestProbitVariance(StrictTestCase):
+    def test_derivatives_where_digits_are_few(self) -> None:
+        """The gradient keeps its relative precision too, on either side."""
+        for h, variance in ((-5.0, 1e-8), (-3.0, 0.1), (3.0, 0.1), (1.0, 400.0)):
+            with self.subTest(h=h, variance=variance), mpmath.workdps(40):
+                truth = [
+                    float(mpmath.diff(plackett, (h, variance), order))
+                    for order in ((1, 0), (0, 1))
+                ]
+                inputs = double(h).requires_grad_(), double(variance).requires_grad_()
+                slopes = torch.autograd.grad(probit_variance(*inputs), inputs)
+                self.assertLess(
+                    relative_error(torch.stack(slopes), double(truth)), 1e-7
+                )
+
+
+def plackett(h: Any, variance: Any) -> Any:
+    """``V Φ(f)`` as an integral, with many digits."""
+    end = mpmath.asin(variance / (1 + variance))
+    integral = mpmath.quad(
+        lambda angle: mpmath.exp(-h * h / (1 + mpmath.sin(angle))), [0, end]
+    )
+    return integral / (2 * mpmath.pi)
+
+
 class TestMutualInformation(StrictTestCase):
     def test_against_quadrature(self) -> None:
-        mean, variance = grid((-8.0, -3.0, -1.0, 0.0, 2.0, 5.0, 8.0))
+        mean, variance = grid((-8.0, -1.0, 0.0, 2.0, 5.0))
         points = zip(mean.tolist(), variance.tolist(), strict=True)
-        truth = double([true_information(*p) for p in points])
+        average, truth = double([true_entropies(*p) for p in points]).unbind(-1)
+        expected = expected_probit_entropy(mean, variance)
+        self.assertAllClose(expected, average, rtol=0, atol=1e-13)
         information = bernoulli_mutual_information(mean, variance)
         self.assertAllClose(information, truth, rtol=0, atol=1e-10)
         # A test that saturates teaches something still: not just a small error.
@@ -190,6 +225,42 @@ class TestMutualInformation(StrictTestCase):
                 self.assertAllClose(
                     information, double(case["bald_nats"]), rtol=0, atol=1e-9
                 )
+
+    def test_guess_and_lapse_rates(self) -> None:
+        points = ((-5.0, 0.1), (0.0, 1e-4), (0.0, 10.0), (1.5, 1.0), (8.0, 400.0))
+        mean, variance = double(points).unbind(-1)
+        for guess, lapse in ((1 / 26, 0.0), (0.5, 0.02), (0.0, 0.05), (0.25, 0.25)):
+
+            def entropy(f: Any, guess: float = guess, lapse: float = lapse) -> Any:
+                spread = 1 - mpmath.mpf(guess) - lapse
+                success = guess + spread * mpmath.ncdf(f)
+                return entropy_of(success, lapse + spread * mpmath.ncdf(-f))
+
+            with self.subTest(guess=guess, lapse=lapse), mpmath.workdps(22):
+                truth = [
+                    entropy(shrunken(m, v)) - normal_expectation(entropy, m, v, KNOTS)
+                    for m, v in points
+                ]
+                found = bernoulli_mutual_information(mean, variance, guess, lapse)
+                self.assertAllClose(
+                    found, double([float(t) for t in truth]), rtol=0, atol=1e-9
+                )
+
+    def test_rates_continue_to_none(self) -> None:
+        mean, variance = grid((-3.0, 0.0, 2.0, 60.0))
+        with_rates = bernoulli_mutual_information(mean, variance, 1e-13, 1e-13)
+        without = bernoulli_mutual_information(mean, variance)
+        self.assertAllClose(with_rates, without, rtol=0, atol=1e-7)
+
+    @given(strategies.latent_moments(bound=50.0), strategies.rates())
+    def test_rates_can_only_hide(
+        self, moments: tuple[Tensor, Tensor], rates: tuple[float, float]
+    ) -> None:
+        """A label changed at random tells less: the data processing inequality."""
+        hidden = bernoulli_mutual_information(*moments, *rates)
+        self.assertTrue(bool((hidden >= 0).all()))
+        plain = bernoulli_mutual_information(*moments)
+        self.assertTrue(bool((hidden <= plain + 1e-6).all()))
 
     def test_limits(self) -> None:
         mean = double([-2.0, 0.0, 3.0])
@@ -218,7 +289,7 @@ class TestMutualInformation(StrictTestCase):
         # Far means with a large variance still have something to say.
         points = ((60.0, 400.0), (100.0, 1e4), (-41.0, 100.0))
         mean, variance = double(points).unbind(-1)
-        truth = double([true_information(*p) for p in points])
+        truth = double([true_entropies(*p)[1] for p in points])
         information = bernoulli_mutual_information(mean, variance)
         self.assertAllClose(information, truth, rtol=0, atol=1e-10)
 
@@ -288,8 +359,8 @@ class TestMutualInformation(StrictTestCase):
     def test_entropies(self, mean: float, small: float, more: float) -> None:
         """Expected entropy lies in [0, ln 2] and below the entropy of the average."""
         mean_, variance = double(mean), double(small + more)
-        expected = expected_bernoulli_entropy(mean_, variance)
-        marginal = bernoulli_entropy(mean_ / (1 + variance).sqrt())
+        expected = expected_probit_entropy(mean_, variance)
+        marginal = probit_entropy(mean_ / (1 + variance).sqrt())
         self.assertGreaterEqual(float(expected), 0.0)
         self.assertLessEqual(float(expected), float(marginal) + 1e-15)
         self.assertLessEqual(float(marginal), LN2)
@@ -300,26 +371,14 @@ class TestEntropy(StrictTestCase):
         h = double([-37.0, -8.0, -1.0, 0.0, 0.5, 8.0, 37.0])
         with mpmath.workdps(400):
             truth = double([float(true_entropy(mpmath.mpf(v))) for v in h.tolist()])
-        self.assertLess(relative_error(bernoulli_entropy(h), truth), 1e-13)
-
-    def test_expected_against_quadrature(self) -> None:
-        mean, variance = grid((0.0, 2.0, 8.0))
-        with mpmath.workdps(25):
-            truth = double(
-                [
-                    float(normal_expectation(true_entropy, m, v, KNOTS))
-                    for m, v in zip(mean.tolist(), variance.tolist(), strict=True)
-                ]
-            )
-        expected = expected_bernoulli_entropy(mean, variance)
-        self.assertAllClose(expected, truth, rtol=0, atol=1e-13)
+        self.assertLess(relative_error(probit_entropy(h), truth), 1e-12)
 
     def test_expected_gradient_at_no_variance(self) -> None:
         # E g(f) = g(μ) + σ² g''(μ) / 2 + O(σ⁴)
         mean = double([-2.0, 0.0, 1.5])
         variance = torch.zeros_like(mean).requires_grad_()
-        expected = expected_bernoulli_entropy(mean, variance)
-        self.assertAllClose(expected, bernoulli_entropy(mean), rtol=1e-14)
+        expected = expected_probit_entropy(mean, variance)
+        self.assertAllClose(expected, probit_entropy(mean), rtol=1e-14)
         (slope,) = torch.autograd.grad(expected.sum(), variance)
         with mpmath.workdps(40):
             curvature = [float(mpmath.diff(true_entropy, m, 2)) for m in mean.tolist()]
@@ -327,8 +386,13 @@ class TestEntropy(StrictTestCase):
 
     def test_derivatives(self) -> None:
         h = double([-9.0, -1.0, 0.0, 0.5, 4.0]).requires_grad_()
-        self.assertTrue(gradcheck(bernoulli_entropy, (h,), atol=1e-9))
-        self.assertTrue(gradgradcheck(bernoulli_entropy, (h,), atol=1e-8))
+        self.assertTrue(gradcheck(probit_entropy, (h,), atol=1e-9))
+        self.assertTrue(gradgradcheck(probit_entropy, (h,), atol=1e-8))
+
+    def test_of_a_probability(self) -> None:
+        p = double([0.0, 1e-3, 0.3, 0.5, 1.0])
+        truth = [0.0] + [-v * math.log(v) - (1 - v) * math.log1p(-v) for v in p[1:-1]]
+        self.assertAllClose(bernoulli_entropy(p), double([*truth, 0.0]), rtol=1e-14)
 
 
 class TestNormalCdf(StrictTestCase):
@@ -444,6 +508,9 @@ class TestQuadratureCache(StrictTestCase):
         with RequireDevice():
             probit_moments(mean, variance)
             bernoulli_mutual_information(mean, variance)
-            expected_bernoulli_entropy(mean, variance)
-            bernoulli_entropy(mean)
+            expected_probit_entropy(mean, variance)
+            bernoulli_mutual_information(mean, variance, 0.1, 0.05)
+            probit_entropy(mean)
+            bernoulli_entropy(mean.sigmoid())
+            normal_cdf(mean)
             inverse_mills_ratio(mean)

@@ -23,6 +23,7 @@ from botorch_binary_context.likelihoods import LogDerivatives, ProbitLikelihood
 
 MAX_NEWTON_STEPS = 100
 MAX_HALVINGS = 20
+NEAR = 1e-2
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,10 @@ def find_mode(
     Algorithm 3.1 of [Rasmussen2006gpml]_, batched: every step factors
     ``B = I + W½ K W½``, whose eigenvalues are at least one, and never inverts ``K``. A step
     that does not raise the log posterior is halved; an element of the batch that is
-    done stops moving. The end is reached when ``a = ∇ log p(c|f)`` to rounding.
+    done stops moving. The end is reached when ``a = ∇ log p(c|f)`` to rounding, and
+    so for the contrasts that follow from both. Where the likelihood is not log-concave,
+    ``W`` is the Fisher information, which always climbs but converges slowly: near the
+    end the true Hessian takes over.
 
     Args:
         likelihood: The likelihood of the trials.
@@ -156,7 +160,7 @@ class _State:
     residual: Tensor
     derivatives: LogDerivatives
     objective: Tensor  # the log posterior of the contrasts, up to a constant
-    error: Tensor  # how far the weights are from the gradient they equal at the mode
+    error: Tensor  # how far weights and contrasts are from those of a stationary point
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,9 @@ class _Search:
         contrast = self.prior_mean + residual
         derivatives = self.likelihood.log_derivatives(contrast, self.targets)
         objective = (derivatives.value - weights * residual / 2).sum(dim=-1)
-        error = _largest(derivatives.gradient - weights)
+        difference = derivatives.gradient - weights
+        spread = _matvec(self.K, difference)  # of the contrasts that follow from both
+        error = torch.maximum(_largest(difference), _largest(spread) / 32)
         return _State(weights, contrast, residual, derivatives, objective, error)
 
     def newton_weights(self, state: _State) -> Tensor:
@@ -183,9 +189,27 @@ class _Search:
         solution = torch.cholesky_solve(rhs, factorize(self.K, root)).squeeze(-1)
         return torch.addcmul(b, root, solution, value=-1)
 
+    def hessian_weights(self, state: _State) -> Tensor:
+        """The weights to which Newton's method points with the true Hessian."""
+        hessian = state.derivatives.negative_hessian
+        b = torch.addcmul(state.derivatives.gradient, hessian, state.residual)
+        system = hessian.unsqueeze(-1) * self.K
+        system.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        return torch.linalg.solve(system, b.unsqueeze(-1)).squeeze(-1)
+
+    def target_weights(self, state: _State) -> Tensor:
+        """Where to step: with the true Hessian only near the end."""
+        near = state.error < NEAR
+        if self.likelihood.is_log_concave or not bool(near.any()):
+            return self.newton_weights(state)
+        target = self.hessian_weights(state)
+        if bool(near.all()):
+            return target
+        return torch.where(near.unsqueeze(-1), target, self.newton_weights(state))
+
     def step(self, state: _State, active: Tensor) -> _State:
         """One damped Newton step of the active elements of the batch."""
-        newton = self.newton_weights(state)
+        newton = self.target_weights(state)
         if active.ndim:
             newton = torch.where(active.unsqueeze(-1), newton, state.weights)
         trial = self.evaluate(newton)

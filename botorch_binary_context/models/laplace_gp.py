@@ -32,6 +32,7 @@ from gpytorch.priors import GammaPrior
 from linear_operator import to_linear_operator
 from torch import Tensor
 
+from botorch_binary_context.batching import expand_batch, fold, unfold
 from botorch_binary_context.covariance import covariance, raise_variance, variance
 from botorch_binary_context.likelihoods import ProbitLikelihood
 from botorch_binary_context.models.laplace import (
@@ -120,6 +121,7 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         if covar_module is None:
             covar_module = self._default_covar_module(rows)
         self.covar_module = covar_module
+        self.register_load_state_dict_post_hook(_renew)
         self.to(train_X)
 
     def _default_covar_module(self, rows: Tensor) -> Kernel:
@@ -151,6 +153,34 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
             self._approximation = approximation
         return self._approximation
 
+    @property
+    def original_datapoints(self) -> Tensor:
+        r"""The rows that the training trials show, before any input transform."""
+        original = self._original_train_inputs
+        return self.datapoints if original is None else self._rows(original)
+
+    def posterior_mean(self, X: Tensor) -> Tensor:
+        r"""The posterior mean of the latent function alone, without its variance.
+
+        Args:
+            X: A ``t x batch_shape x q x d`` tensor.
+
+        Returns:
+            A ``t x batch_shape x q`` tensor.
+        """
+        if self.training:
+            self.eval()
+        X = expand_batch(self.transform_inputs(X), self.batch_shape)
+        weights = self.laplace_approximation.weights.unsqueeze(-2)
+        shift = (weights @ self._cross_covariance(X)).mT
+        shift = unfold(shift, X.shape[:-2], X.shape[-2], len(self.batch_shape))
+        return self.prior_mean(X) + shift.squeeze(-1)
+
+    @property
+    def training_covariance(self) -> Tensor:
+        r"""The prior covariance ``K`` of the training contrasts."""
+        return self._prior_moments(self.train_inputs[0])[1]
+
     def _approximate(self) -> LaplaceApproximation:
         mean, K = self._prior_moments(self.train_inputs[0])
         targets = self.train_targets
@@ -173,7 +203,7 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
     def datapoints(self) -> Tensor:
         r"""The rows that the training trials show, ``batch_shape x m x d``.
 
-        Named as in ``botorch.models.PairwiseGP``, for acquisition functions that ask it.
+        Named as in ``botorch.models.PairwiseGP``, for those who ask it.
         """
         return self._rows(self.train_inputs[0])
 
@@ -181,9 +211,17 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         """The prior mean and covariance of the contrasts of trials."""
         contrast, rows = self.likelihood.contrast, self._rows(trials)
         K = contrast(contrast(covariance(self.covar_module, rows, rows)), dim=-2)
-        return contrast(self._prior_mean(rows)).expand(K.shape[:-1]), K
+        return contrast(self.prior_mean(rows)).expand(K.shape[:-1]), K
 
-    def _prior_mean(self, X: Tensor) -> Tensor:
+    def prior_mean(self, X: Tensor) -> Tensor:
+        r"""The prior mean of the latent values at transformed points.
+
+        Args:
+            X: A ``batch_shape x q x d`` tensor.
+
+        Returns:
+            A ``batch_shape x q`` tensor.
+        """
         if isinstance(self.mean_module, ZeroMean):
             return X.new_zeros(X.shape[:-1])
         return self.mean_module(X)
@@ -201,7 +239,7 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
             A ``batch_shape x n x (t q)`` tensor.
         """
         rows = self._rows(self.train_inputs[0])
-        folded = _fold(X, len(self.batch_shape))
+        folded = fold(X, len(self.batch_shape))
         return self.likelihood.contrast(
             covariance(self.covar_module, rows, folded), dim=-2
         )
@@ -223,16 +261,14 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
 
     def _latent_posterior(self, X: Tensor) -> MultivariateNormal:
         num_batch = len(self.batch_shape)
-        X = _expand_batch(X, self.batch_shape)
+        X = expand_batch(X, self.batch_shape)
         batch, q = X.shape[:-2], X.shape[-2]
         approximation = self.laplace_approximation
         cross = self._cross_covariance(X)  # batch_shape x n x (t q)
         V = approximation.whiten(cross)
-        shift = (
-            approximation.weights.unsqueeze(-2) @ cross
-        ).mT  # batch_shape x (t q) x 1
-        mean = self._prior_mean(X) + _unfold(shift, batch, q, num_batch).squeeze(-1)
-        V = _unfold(V.mT, batch, q, num_batch)  # t x batch_shape x q x n
+        shift = (approximation.weights.unsqueeze(-2) @ cross).mT
+        mean = self.prior_mean(X) + unfold(shift, batch, q, num_batch).squeeze(-1)
+        V = unfold(V.mT, batch, q, num_batch)  # t x batch_shape x q x n
         if q == 1:
             spread = variance(self.covar_module, X) - V.square().sum(dim=-1)
             covar = spread.unsqueeze(-1)
@@ -301,9 +337,15 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
                 f"output, but got {output_indices}."
             )
 
-    def _check_columns(self, X: Tensor) -> None:
+    @property
+    def _trial_shape(self) -> torch.Size:
+        """``d`` or, for duels, ``2 x d``, before any transform."""
         original = self._original_train_inputs
-        dim = (self.train_inputs[0] if original is None else original).shape[-1]
+        trials = self.train_inputs[0] if original is None else original
+        return trials.shape[len(self.batch_shape) + 1 :]
+
+    def _check_columns(self, X: Tensor) -> None:
+        dim = self._trial_shape[-1]
         if X.ndim < 2 or X.shape[-1] != dim:
             raise InputDataError(
                 f"Expected ``X`` to be ``batch_shape x q x {dim}``, but got shape "
@@ -339,10 +381,9 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         """
         self.eval()
         old = self.train_inputs[0]
-        event = (
-            self.likelihood.points_per_trial + 1
-        )  # the dimensions of a set of trials
-        check_new_trials(X, Y, event)
+        trial_shape = self._trial_shape
+        check_new_trials(X, Y, trial_shape)
+        event = len(trial_shape) + 1  # the dimensions beside the batch
         batch = torch.broadcast_shapes(X.shape[:-event], Y.shape[:-2], self.batch_shape)
 
         def extend(trials: Tensor, more: Tensor) -> Tensor:
@@ -429,10 +470,6 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
             self._drop_cache()
         return super().train(mode=mode)
 
-    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
-        self._drop_cache()
-        super()._load_from_state_dict(*args, **kwargs)
-
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         self._drop_cache()
         self.train_inputs = tuple(fn(t) for t in self.train_inputs)  # pyright: ignore
@@ -446,30 +483,16 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         return {**self.__dict__, "_approximation": None}
 
 
-def _expand_batch(X: Tensor, batch_shape: torch.Size) -> Tensor:
-    """Broadcast the batch dimensions of ``X`` with those of the model."""
-    if X.shape[X.ndim - 2 - len(batch_shape) : -2] == batch_shape:
-        return X
-    batch = torch.broadcast_shapes(X.shape[:-2], batch_shape)
-    return X.expand(batch + X.shape[-2:])
-
-
-def _fold(X: Tensor, num_batch: int) -> Tensor:
-    """``t x batch_shape x q x d`` to ``batch_shape x (t q) x d``."""
-    extra = X.ndim - 2 - num_batch
-    X = X.movedim(tuple(range(extra)), tuple(range(num_batch, num_batch + extra)))
-    return X.flatten(num_batch, -2)
-
-
-def _unfold(Z: Tensor, batch: torch.Size, q: int, num_batch: int) -> Tensor:
-    """``batch_shape x (t q) x m`` to ``t x batch_shape x q x m``."""
-    extra = len(batch) - num_batch
-    Z = Z.unflatten(num_batch, (*batch[:extra], q))
-    return Z.movedim(tuple(range(num_batch, num_batch + extra)), tuple(range(extra)))
-
-
 def _concatenate(parts: list[Tensor], batch: torch.Size) -> Tensor:
     return torch.cat([t.expand(batch + t.shape[-1:]) for t in parts], dim=-1)
+
+
+def _renew(model: LaplaceGP, incompatible_keys: Any) -> None:
+    """After a state is loaded: what was computed with the old one is stale."""
+    model._drop_cache()
+    if model._has_transformed_inputs:
+        model._revert_to_original_inputs()
+        model._set_transformed_inputs()
 
 
 def _check_alike(name: str, new: Tensor, old: Tensor) -> None:

@@ -56,21 +56,22 @@ def check_dtypes(train_X: Tensor, train_Y: Tensor) -> None:
         )
 
 
-def check_new_trials(X: Tensor, Y: Tensor, event_dims: int) -> None:
+def check_new_trials(X: Tensor, Y: Tensor, trial_shape: torch.Size) -> None:
     r"""Check trials that a model is to be conditioned on.
 
     Args:
         X: ``batch_shape x n x d`` (pass/fail) or ``batch_shape x n x 2 x d`` (duels).
         Y: ``batch_shape x n x 1``; batch shapes need only broadcast.
-        event_dims: The number of dimensions of ``X`` that are not batch.
+        trial_shape: ``d`` or ``2 x d``.
     """
-    is_duel = event_dims == 3
-    if X.ndim < event_dims or (is_duel and X.shape[-2] != 2):
+    num_dims = len(trial_shape)
+    if X.ndim <= num_dims or X.shape[-num_dims:] != trial_shape:
+        shape = " x ".join(str(size) for size in trial_shape)
         raise BotorchTensorDimensionError(
-            f"Expected ``X`` to be ``batch_shape x n x {'2 x ' * is_duel}d``, but got "
-            f"shape {list(X.shape)}."
+            f"Expected ``X`` to be ``batch_shape x n x {shape}``, but got shape "
+            f"{list(X.shape)}."
         )
-    n = X.shape[-event_dims]
+    n = X.shape[-num_dims - 1]
     if Y.ndim < 2 or Y.shape[-2:] != (n, 1):
         raise BotorchTensorDimensionError(
             "Expected ``Y`` to have one label for each trial of ``X``, "

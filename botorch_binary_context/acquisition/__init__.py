@@ -1,0 +1,29 @@
+r"""Acquisition functions for pass/fail outcomes and duels in a context."""
+
+from botorch_binary_context.acquisition import input_constructors  # registers them
+from botorch_binary_context.acquisition.analytic import (
+    BernoulliMutualInformation,
+    BinaryUpperConfidenceBound,
+    LatentUpperConfidenceBound,
+    MaximallyUncertainChallenge,
+)
+from botorch_binary_context.acquisition.entropy_search import (
+    ContextualJointEntropySearch,
+)
+from botorch_binary_context.acquisition.knowledge_gradient import (
+    ContextualBinaryKnowledgeGradient,
+    OneShotContextualBinaryKnowledgeGradient,
+    gen_one_shot_knowledge_gradient_initial_conditions,
+)
+
+__all__ = [
+    "BernoulliMutualInformation",
+    "BinaryUpperConfidenceBound",
+    "ContextualBinaryKnowledgeGradient",
+    "ContextualJointEntropySearch",
+    "LatentUpperConfidenceBound",
+    "MaximallyUncertainChallenge",
+    "OneShotContextualBinaryKnowledgeGradient",
+    "gen_one_shot_knowledge_gradient_initial_conditions",
+    "input_constructors",
+]

@@ -1,0 +1,159 @@
+r"""
+Contextual joint entropy search: trials that teach most about the optimum itself.
+
+.. [Hvarfner2022joint]
+    C. Hvarfner, F. Hutter, L. Nardi. Joint entropy search for maximally-informed
+    Bayesian optimization. NeurIPS 2022.
+"""
+
+from __future__ import annotations
+
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.utils.transforms import t_batch_mode_transform
+from gpytorch import settings
+from torch import Tensor
+
+from botorch_binary_context.acquisition.contrasts import Contrasts
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.covariance import covariance
+from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.optim import SearchOptions, maximize
+from botorch_binary_context.probability import bernoulli_entropy
+from botorch_binary_context.sampling.paths import LaplaceSamplePaths, draw_sample_paths
+
+PATH_SEARCH = SearchOptions(num_restarts=4, raw_samples=512, max_evaluations=40)
+
+
+def maximize_paths(
+    paths: LaplaceSamplePaths, space: ContextSpace, seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    r"""The maxima of sample paths in the reference context.
+
+    Args:
+        paths: The paths.
+        space: The box of the trials.
+        seed: The seed of the search.
+
+    Returns:
+        The maximisers, ``sample_shape x batch_shape x (d - m)`` parameters, and the
+        maxima, ``sample_shape x batch_shape``.
+    """
+
+    def values_at(parameters: Tensor) -> Tensor:
+        return paths(space.at_reference(parameters).unsqueeze(-2)).squeeze(-1)
+
+    shape = paths.weights.shape[:-1]
+    return maximize(values_at, space.parameter_bounds, shape, PATH_SEARCH, seed=seed)
+
+
+class ContextualJointEntropySearch(AcquisitionFunction):
+    r"""The information of a trial about where the optimum is and how good it is.
+
+    With ``M`` functions drawn from the posterior, ``(x*_m, f*_m)`` their maxima in the
+    reference context and ``p_m`` the success probability after conditioning the Gaussian
+    posterior on ``f(s₀, x*_m) = f*_m`` (a rank-one update),
+
+        ``α(s,x) = H(p̄) - (1/M) Σ_m H(p_m)``,  ``p̄ = (1/M) Σ_m p_m``,
+
+    joint in the context and the parameters, as joint entropy search
+    [Hvarfner2022joint]_ is for Gaussian observations. In this mixture form the value is
+    never negative; with ``mixture=False`` the predictive ``p`` of the model takes the
+    place of ``p̄``. On a preference model a candidate is a duel (``q = 2``).
+
+    Example:
+        >>> acqf = ContextualJointEntropySearch(model, space)
+        >>> acqf(X)  # of b x 1 x d trials
+    """
+
+    model: LaplaceGP
+
+    def __init__(
+        self,
+        model: LaplaceGP,
+        space: ContextSpace,
+        num_paths: int = 32,
+        mixture: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        r"""
+        Args:
+            model: A model of pass/fail outcomes or duels.
+            space: The box of the trials.
+            num_paths: The number ``M`` of functions drawn from the posterior.
+            mixture: Whether the first entropy is that of the mixture of the conditioned
+                predictions, or of the model's prediction.
+            seed: The seed of the draw.
+        """
+        super().__init__(model=model)
+        space = space.to(model.datapoints)
+        paths = draw_sample_paths(model, num_paths, bounds=space.bounds, seed=seed)
+        optima, values = maximize_paths(paths, space)
+        self.mixture = mixture
+        self.set_optima(
+            space.at_reference(optima).movedim(0, -2), values.movedim(0, -1)
+        )
+
+    def set_optima(self, optima: Tensor, values: Tensor) -> None:
+        r"""Set the optima that candidates are to be informative about.
+
+        Args:
+            optima: ``batch_shape x M x d`` points in the reference context.
+            values: The values there, ``batch_shape x M``.
+        """
+        model = self.model
+        if model.training:
+            model.eval()
+        with torch.no_grad():
+            self.optima = model.transform_inputs(optima)
+            cross = covariance(model.covar_module, model.datapoints, self.optima)
+            cross = model.likelihood.contrast(cross, dim=-2)
+            approximation = model.laplace_approximation
+            # P k*: with the candidate's k, the explained part of the covariance.
+            root = approximation.sqrt_information.unsqueeze(-1)
+            solution = torch.cholesky_solve(root * cross, approximation.cholesky)
+            self.projected = root * solution  # batch_shape x n x M
+            posterior = model.posterior(optima.unsqueeze(-2).movedim(-3, 0))
+            self.variance = posterior.variance[..., 0, 0].movedim(0, -1)
+            mean = posterior.mean[..., 0, 0].movedim(0, -1)
+            self.surprise = (values - mean) / self.variance  # batch_shape x M
+
+    @t_batch_mode_transform()  # pyright: ignore[reportArgumentType]
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Evaluate the information about the optimum.
+
+        Args:
+            X: ``batch_shape x 1 x d`` trials or ``batch_shape x 2 x d`` duels.
+
+        Returns:
+            A ``batch_shape`` tensor.
+        """
+        return self.evaluate(X)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""The value, without the checks of shapes that :meth:`forward` adds.
+
+        Args:
+            X: ``t x batch_shape x q x d`` candidates.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        likelihood = self.model.likelihood
+        contrasts = Contrasts.of(self.model, X)
+        mean, variance = contrasts.moments()  # batch_shape x T
+        covar = covariance(self.model.covar_module, contrasts.rows, self.optima)
+        covar = likelihood.contrast(covar, dim=-2) - contrasts.cross.mT @ self.projected
+        lowest = settings.min_variance.value(mean.dtype)
+        conditioned = likelihood.probability_moments(
+            mean.unsqueeze(-1) + covar * self.surprise.unsqueeze(-2),
+            (
+                variance.unsqueeze(-1) - covar.square() / self.variance.unsqueeze(-2)
+            ).clamp_min(lowest),
+        )[0]  # batch_shape x T x M
+        if self.mixture:
+            predicted = conditioned.mean(dim=-1)
+        else:
+            predicted = likelihood.probability_moments(mean, variance)[0]
+        known = bernoulli_entropy(conditioned).mean(dim=-1)
+        return contrasts.unfold(bernoulli_entropy(predicted) - known)

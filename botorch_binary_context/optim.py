@@ -1,0 +1,253 @@
+r"""
+Maximising many functions on a box at once.
+
+BoTorch's ``optimize_acqf`` optimises one acquisition function. Here the repetitions of an
+experiment are a batch of models, and every element of the batch has a maximum of its own.
+:func:`maximize` finds them together: quasi-random points, the local maxima among them as
+starts, and a projected BFGS method in which every start of every element moves
+on its own but all are evaluated in one call. The elements do not influence each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from botorch.utils.sampling import draw_sobol_samples
+from torch import Tensor
+
+SUFFICIENT_INCREASE = 1e-4
+RELATIVE_GAIN = 1e-10
+# How many times the gain that its quadratic model predicts a climber may hope for.
+OPTIMISM = 10.0
+FIRST_STEP = 0.05  # of the width of the box
+
+Function = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    r"""How hard to look for a maximum.
+
+    Attributes:
+        num_restarts: The number of starts of the local search, for each element.
+        raw_samples: The number of quasi-random points the starts are chosen from.
+        max_evaluations: The most evaluations of the local search.
+    """
+
+    num_restarts: int = 10
+    raw_samples: int = 512
+    max_evaluations: int = 100
+
+
+def maximize(
+    function: Function,
+    bounds: Tensor,
+    batch_shape: torch.Size = torch.Size(),  # noqa: B008
+    options: SearchOptions = SearchOptions(),  # noqa: B008
+    starts: Tensor | None = None,
+    seed: int | None = None,
+    screen: Function | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""Maximise a batch of functions on a box.
+
+    Args:
+        function: Maps ``r x batch_shape x k`` points to ``r x batch_shape`` values, each
+            value depending on its own point only; differentiable. It also takes points
+            with ones in the place of ``batch_shape``, the same for all elements.
+        bounds: The ``2 x k`` bounds of the box.
+        batch_shape: The shape of the batch of functions.
+        options: The effort of the search.
+        starts: Further points to consider as starts, ``r' x batch_shape x k``.
+        seed: The seed of the quasi-random points.
+        screen: A cheaper function to choose the starts by; by default the function.
+
+    Returns:
+        The maximisers, ``batch_shape x k``, and the maxima, ``batch_shape``.
+    """
+    low, width = bounds[0], bounds[1] - bounds[0]
+
+    def scaled(U: Tensor) -> Tensor:
+        return function(low + width * U)
+
+    seed = _draw_seed() if seed is None else seed
+    raw = _unit_points(options.raw_samples, bounds.shape[-1], seed).to(bounds)
+    raw = raw.view(-1, *[1] * len(batch_shape), raw.shape[-1])
+    with torch.no_grad():
+        values = (screen or function)(low + width * raw).expand(-1, *batch_shape)
+        U = choose_starts(
+            raw.expand(-1, *batch_shape, -1), values, options.num_restarts, seed
+        )
+        if starts is not None:
+            extra = (
+                ((starts - low) / width).clamp(0.0, 1.0).expand(-1, *batch_shape, -1)
+            )
+            U = torch.cat([U, extra])
+    U, values = climb(scaled, U, options.max_evaluations)
+    best, index = values.max(dim=0)
+    index = index[None, ..., None].expand(1, *U.shape[1:])
+    return low + width * U.gather(0, index).squeeze(0), best
+
+
+def _draw_seed() -> int:
+    return int(torch.randint(2**31 - 1, (1,), device="cpu"))
+
+
+@lru_cache(maxsize=64)
+def _unit_points(n: int, dim: int, seed: int) -> Tensor:
+    """Quasi-random points of the unit cube."""
+    cube = torch.zeros(2, dim, dtype=torch.float64, device="cpu")
+    cube[1] = 1.0
+    with torch.inference_mode(False):
+        return draw_sobol_samples(cube, n=n, q=1, seed=seed).squeeze(-2)
+
+
+@lru_cache(maxsize=64)
+def _neighbors(n: int, dim: int, seed: int) -> Tensor:
+    """The nearest points of each quasi-random point, ``n x 2 dim``."""
+    points = _unit_points(n, dim, seed)
+    count = min(2 * dim, n - 1)
+    return torch.cdist(points, points).topk(count + 1, largest=False).indices[:, 1:]
+
+
+def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Tensor:
+    r"""The best local maxima among quasi-random points, then the best of the others.
+
+    Args:
+        U: The points of :func:`maximize`, ``n x batch_shape x k``.
+        values: Their values, ``n x batch_shape``.
+        num_restarts: How many to choose.
+        seed: The seed of the points.
+
+    Returns:
+        The chosen points, ``num_restarts x batch_shape x k``, the better first.
+    """
+    values = values.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
+    neighbors = _neighbors(U.shape[0], U.shape[-1], seed).to(values.device)
+    is_peak = values >= values[neighbors].amax(dim=1)
+    # Ranks, not values: peaks come first whatever the scale.
+    rank = values.argsort(dim=0).argsort(dim=0) + values.shape[0] * is_peak
+    index = rank.topk(min(num_restarts, values.shape[0]), dim=0).indices
+    points = index.unsqueeze(-1).expand(*index.shape, U.shape[-1])
+    return U.gather(0, points)
+
+
+def climb(function: Function, U: Tensor, max_evaluations: int) -> tuple[Tensor, Tensor]:
+    r"""Climb from every start towards a local maximum in the unit cube.
+
+    A projected BFGS method: coordinates at a bound that the gradient presses against
+    are held, steps are projected on the cube and shortened until they ascend enough. A
+    climber whose quadratic model does not reach the best of its competitors, the other
+    starts of the same function, gives up.
+
+    Args:
+        function: Maps ``r x ... x k`` points of the unit cube to ``r x ...`` values.
+        U: ``r`` starts for each function, ``r x ... x k``.
+        max_evaluations: The most evaluations.
+
+    Returns:
+        The points reached, ``r x ... x k``, and their values.
+    """
+    state = _Ascent.begin(function, U)
+    for _ in range(max_evaluations):
+        if not bool(state.active.any()):
+            break
+        state = state.advance(function)
+    return state.U, state.value
+
+
+def _evaluate(function: Function, U: Tensor) -> tuple[Tensor, Tensor]:
+    with torch.enable_grad():
+        U = U.detach().requires_grad_(True)
+        value = function(U)
+        (gradient,) = torch.autograd.grad(value.sum(), U)
+    return value.detach(), gradient
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return (a * b).sum(dim=-1, keepdim=True)
+
+
+@dataclass(frozen=True)
+class _Ascent:
+    """The state of all climbers; quantities per climber keep a trailing dimension."""
+
+    U: Tensor
+    value: Tensor  # without the trailing dimension
+    gradient: Tensor
+    H: Tensor  # the inverse of the negative Hessian, ... x k x k
+    direction: Tensor
+    size: Tensor  # of the next step, relative to the direction
+    active: Tensor
+
+    @classmethod
+    def begin(cls, function: Function, U: Tensor) -> _Ascent:
+        value, gradient = _evaluate(function, U)
+        steepness = gradient.abs().amax(dim=-1, keepdim=True).clamp_min(1e-300)
+        identity = torch.eye(U.shape[-1], dtype=U.dtype, device=U.device)
+        H = identity * (FIRST_STEP / steepness).unsqueeze(-1)
+        direction, slope = _ascent_direction(U, gradient, H)
+        size = torch.ones_like(steepness)
+        return cls(U, value, gradient, H, direction, size, slope > 0)
+
+    def advance(self, function: Function) -> _Ascent:
+        """Try the next step of every climber."""
+        trial = (self.U + self.size * self.direction).clamp(0.0, 1.0)
+        trial = torch.where(self.active, trial, self.U)
+        step = trial - self.U
+        value, gradient = _evaluate(function, trial)
+        gain = (value - self.value).unsqueeze(-1)
+        expected = _dot(self.gradient, step)
+        accepted = (gain >= SUFFICIENT_INCREASE * expected) & (gain >= 0) & self.active
+        # Along held coordinates nothing was learned of the curvature.
+        change = (self.gradient - gradient).masked_fill(step == 0, 0.0)
+        H = torch.where(accepted.unsqueeze(-1), _update(self.H, step, change), self.H)
+        U = torch.where(accepted, trial, self.U)
+        gradient = torch.where(accepted, gradient, self.gradient)
+        reached = torch.where(accepted.squeeze(-1), value, self.value)
+        direction, slope = _ascent_direction(U, gradient, H)
+        size = self._shorter(gain, expected).masked_fill(accepted, 1.0)
+        least = RELATIVE_GAIN * self.value.abs().unsqueeze(-1)
+        exhausted = torch.where(accepted, gain <= least, size < 1e-10)
+        best = reached.amax(dim=0).unsqueeze(-1)
+        hopeful = reached.unsqueeze(-1) + OPTIMISM * slope >= best
+        active = self.active & ~exhausted & hopeful & (slope > 0)
+        return _Ascent(U, reached, gradient, H, direction, size, active)
+
+    def _shorter(self, gain: Tensor, expected: Tensor) -> Tensor:
+        """The step at the maximum of the parabola through what is known."""
+        factor = (expected / (2 * (expected - gain))).nan_to_num(nan=0.1)
+        return self.size * factor.clamp(0.1, 0.5)
+
+
+def _update(H: Tensor, step: Tensor, change: Tensor) -> Tensor:
+    """The BFGS update of the inverse of the negative Hessian."""
+    curvature = _dot(step, change).unsqueeze(-1)
+    s, y = step.unsqueeze(-1), change.unsqueeze(-1)
+    Hy = H @ y
+    yHy = (y.mT @ Hy).clamp_min(1e-300)
+    outer = s @ Hy.mT
+    updated = (
+        H
+        - (outer + outer.mT) / curvature
+        + (1 + yHy / curvature) * (s @ s.mT) / curvature
+    )
+    usable = (
+        curvature > 1e-10 * (s.square().sum(-2, True) * y.square().sum(-2, True)).sqrt()
+    )
+    return torch.where(usable, updated, H)
+
+
+def _ascent_direction(U: Tensor, gradient: Tensor, H: Tensor) -> tuple[Tensor, Tensor]:
+    """A direction that ascends within the cube, and the slope along it."""
+    held = ((U <= 0.0) & (gradient < 0)) | ((U >= 1.0) & (gradient > 0))
+    free = gradient.masked_fill(held, 0.0)
+    direction = (H @ free.unsqueeze(-1)).squeeze(-1).masked_fill(held, 0.0)
+    slope = _dot(direction, free)
+    # Holding coordinates can spoil the direction; a scaled gradient always ascends.
+    steepest = free * torch.diagonal(H, dim1=-2, dim2=-1)
+    spoilt = slope <= 0
+    direction = torch.where(spoilt, steepest, direction)
+    return direction, torch.where(spoilt, _dot(steepest, free), slope)

@@ -1,0 +1,182 @@
+r"""
+Finite features of kernels, ``k(z,z') ≈ φ(z)ᵀφ(z')``, for drawing functions from a prior.
+
+The features of a composed kernel follow from those of its parts: a context multiplies the
+features of the parameters, a sum joins features, a product multiplies all pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.exceptions import UnsupportedError
+from gpytorch.kernels import (
+    AdditiveKernel,
+    ConstantKernel,
+    Kernel,
+    MaternKernel,
+    ProductKernel,
+    RBFKernel,
+    ScaleKernel,
+)
+from torch import Tensor
+
+from botorch_binary_context.kernels import (
+    AdditiveContextKernel,
+    MultiplicativeContextKernel,
+)
+from botorch_binary_context.sampling.fourier import fourier_features
+from botorch_binary_context.sampling.hilbert import hilbert_features
+
+Features = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class FeatureOptions:
+    r"""How a kernel is approximated by features.
+
+    Attributes:
+        bounds: The ``2 x d`` box in which they are used; without one, stationary kernels
+            get random Fourier features.
+        dim: The number of columns.
+        max_features: The most Hilbert-space features, and the number of random ones.
+    """
+
+    bounds: Tensor | None
+    dim: int
+    max_features: int = 2048
+
+    def select(self, columns: list[int]) -> FeatureOptions:
+        r"""The options for some of the columns.
+
+        Args:
+            columns: The columns.
+
+        Returns:
+            The options with the bounds of these columns.
+        """
+        bounds = None if self.bounds is None else self.bounds[:, columns]
+        return FeatureOptions(bounds, len(columns), self.max_features)
+
+
+def kernel_features(kernel: Kernel, options: FeatureOptions) -> Features:
+    r"""Features of a kernel.
+
+    Args:
+        kernel: A stationary kernel (squared exponential or Matérn), a context kernel, or a
+            scaling, sum or product of such.
+        options: Where and how well the features are to approximate the kernel.
+
+    Returns:
+        A function of ``batch_shape x q x d`` points to ``batch_shape x q x m`` features,
+        differentiable.
+    """
+    active_dims: Any = kernel.active_dims
+    if active_dims is None:
+        return _features(kernel, options)
+    inner = _features(kernel, options.select(active_dims.tolist()))
+    return lambda X: inner(X.index_select(-1, active_dims))
+
+
+def _features(kernel: Kernel, options: FeatureOptions) -> Features:
+    """The features, given the active columns."""
+    maker = _MAKERS.get(type(kernel))
+    if maker is None:
+        raise UnsupportedError(
+            "Expected ``kernel`` to be composed of "
+            f"{', '.join(sorted(k.__name__ for k in _MAKERS))}, but got "
+            f"{type(kernel).__name__}."
+        )
+    return maker(kernel, options)
+
+
+def _stationary(kernel: RBFKernel | MaternKernel, options: FeatureOptions) -> Features:
+    if options.bounds is not None:
+        features = hilbert_features(kernel, options.bounds, options.max_features)
+        if features is not None:
+            return features
+    return fourier_features(kernel, options.dim, options.max_features)
+
+
+def _scaled(kernel: ScaleKernel, options: FeatureOptions) -> Features:
+    # A ``ScaleKernel`` takes over the active columns of its base kernel.
+    inner = _features(kernel.base_kernel, options)
+    root = kernel.outputscale.detach().sqrt()[..., None, None]
+    return lambda X: root * inner(X)
+
+
+def _joined(kernel: AdditiveKernel, options: FeatureOptions) -> Features:
+    parts = [kernel_features(k, options) for k in kernel.kernels]
+    return lambda X: _concatenate([part(X) for part in parts])
+
+
+def _multiplied(kernel: ProductKernel, options: FeatureOptions) -> Features:
+    parts = [kernel_features(k, options) for k in kernel.kernels]
+
+    def features(X: Tensor) -> Tensor:
+        product = parts[0](X)
+        for part in parts[1:]:
+            product = _outer(product, part(X))
+        return product
+
+    return features
+
+
+def _constant(kernel: ConstantKernel, options: FeatureOptions) -> Features:
+    root = kernel.constant.detach().sqrt().unsqueeze(-1)
+    return lambda X: root + 0.0 * X[..., :1]
+
+
+def _split_options(
+    kernel: MultiplicativeContextKernel | AdditiveContextKernel, options: FeatureOptions
+) -> FeatureOptions:
+    columns = torch.arange(options.dim, device="cpu")
+    return options.select(kernel.split(columns)[1].tolist())
+
+
+def _multiplicative(
+    kernel: MultiplicativeContextKernel, options: FeatureOptions
+) -> Features:
+    inner = kernel_features(kernel.base_kernel, _split_options(kernel, options))
+
+    def features(X: Tensor) -> Tensor:
+        contexts, parameters = kernel.split(X)
+        return _outer(contexts, inner(parameters))
+
+    return features
+
+
+def _additive(kernel: AdditiveContextKernel, options: FeatureOptions) -> Features:
+    inner = kernel_features(kernel.base_kernel, _split_options(kernel, options))
+    root = kernel.context_variance.detach().sqrt()[..., None, None]
+
+    def features(X: Tensor) -> Tensor:
+        contexts, parameters = kernel.split(X)
+        return _concatenate([root * contexts, inner(parameters)])
+
+    return features
+
+
+def _outer(first: Tensor, second: Tensor) -> Tensor:
+    """All products of two sets of features."""
+    return (first.unsqueeze(-1) * second.unsqueeze(-2)).flatten(-2)
+
+
+def _concatenate(parts: list[Tensor]) -> Tensor:
+    batch = torch.broadcast_shapes(*[part.shape[:-1] for part in parts])
+    return torch.cat([part.expand(*batch, -1) for part in parts], dim=-1)
+
+
+_MAKERS: dict[type[Kernel], Callable[[Any, FeatureOptions], Features]] = {
+    RBFKernel: _stationary,
+    MaternKernel: _stationary,
+    ScaleKernel: _scaled,
+    AdditiveKernel: _joined,
+    ProductKernel: _multiplied,
+    ConstantKernel: _constant,
+    MultiplicativeContextKernel: _multiplicative,
+    AdditiveContextKernel: _additive,
+}

@@ -1,0 +1,249 @@
+r"""
+Sample paths: functions drawn from the posterior of a model.
+
+A decoupled path is a function drawn from the prior, a finite sum of features, plus the
+exact update by the data in terms of the kernel [Wilson2020efficiently]_, so that the
+features need not resolve the data. Paths in weight space, which condition the features
+themselves, are here for comparison: with more data than features they lose the
+variance far from the data.
+
+.. [Wilson2020efficiently]
+    J. T. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky, M. P. Deisenroth.
+    Efficiently sampling functions from Gaussian process posteriors. ICML 2020.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from botorch.sampling.pathwise.paths import SamplePath
+from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths
+from botorch.utils.sampling import manual_seed
+from linear_operator.utils.cholesky import psd_safe_cholesky
+from torch import Tensor
+
+from botorch_binary_context.covariance import covariance
+from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.sampling.features import (
+    FeatureOptions,
+    Features,
+    kernel_features,
+)
+
+# The noise, relative to the prior, with which weight-space paths meet latent values.
+WEIGHT_SPACE_NOISE = 1e-3
+
+
+class LaplaceSamplePaths(SamplePath):
+    r"""Functions drawn from the posterior of the latent function.
+
+    Points are broadcast against the paths as everywhere in BoTorch: the batch dimensions
+    of ``X`` end in ``sample_shape x batch_shape``, or in ``batch_shape`` if all paths are
+    evaluated at the same points.
+
+    Example:
+        >>> paths = draw_sample_paths(model, 16, bounds=space.bounds)
+        >>> paths(X)  # q x d points: 16 x q values
+        >>> paths(X.unsqueeze(-3))  # batch x q x d points: batch x 16 x q values
+    """
+
+    def __init__(
+        self,
+        model: LaplaceGP,
+        features: Features,
+        weights: Tensor,
+        update: Tensor | None,
+    ) -> None:
+        r"""
+        Args:
+            model: The model; its hyperparameters must not change while the paths live.
+            features: Features of the kernel.
+            weights: The weights of the features, ``sample_shape x batch_shape x m``.
+            update: The weights of the kernel at the training contrasts,
+                ``sample_shape x batch_shape x n``; None for paths in weight space.
+        """
+        super().__init__()
+        self.model = model
+        self.input_transform = getattr(model, "input_transform", None)
+        self.features = features
+        self.weights = weights
+        self.update = update
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Evaluate the paths.
+
+        Args:
+            X: Points, ``... x sample_shape x batch_shape x q x d`` or
+                ``batch_shape x q x d``.
+
+        Returns:
+            A ``... x sample_shape x batch_shape x q`` tensor.
+        """
+        values = self.model.prior_mean(X) + _combine(self.features(X), self.weights)
+        if self.update is None:
+            return values
+        kernel, rows = self.model.covar_module, self.model.datapoints
+        cross = self.model.likelihood.contrast(covariance(kernel, X, rows))
+        return values + _combine(cross, self.update)
+
+    def contrast(self, X: Tensor) -> Tensor:
+        r"""What trials observe of the paths: for duels the difference of the values.
+
+        Args:
+            X: As in :meth:`forward`; for duels consecutive rows are pairs.
+
+        Returns:
+            The contrasts of the trials, antisymmetric in the two sides of a duel.
+        """
+        return self.model.likelihood.contrast(self(X))
+
+    def set_ensemble_as_batch(self, ensemble_as_batch: bool) -> None:
+        r"""Nothing to do: the model is not an ensemble.
+
+        Args:
+            ensemble_as_batch: Not used.
+        """
+
+
+def draw_sample_paths(
+    model: LaplaceGP,
+    num_paths: int | torch.Size = 1,
+    bounds: Tensor | None = None,
+    max_features: int = 2048,
+    seed: int | None = None,
+) -> LaplaceSamplePaths:
+    r"""Draw functions from the posterior by decoupled bases.
+
+    ``f(·) = m(·) + φ(·)ᵀω + k(·,X) (a - W½ B⁻¹ (W½ Φω + ε))`` with ``ω`` and ``ε`` standard
+    normal: Matheron's rule (Eq. S33 of [Fauvel2022contextual]_) for the Laplace
+    approximation, in a form that never divides by the information ``W`` of a saturated
+    trial.
+
+    Args:
+        model: A model of pass/fail outcomes or duels.
+        num_paths: The number of paths, or the shape of the set of paths. Each path has
+            one function for each element of the batch of models.
+        bounds: The ``2 x d`` box in which the paths are to be evaluated. Within it, the
+            prior has Hilbert-space features; without it, or in many dimensions, random
+            Fourier features.
+        max_features: The most features.
+        seed: The seed of the draw.
+
+    Returns:
+        The paths.
+    """
+    with torch.no_grad(), manual_seed(seed):
+        features, weights = _draw_prior(model, num_paths, bounds, max_features)
+        values = _training_values(model, features, weights)
+        noise = torch.randn_like(values)
+        update = _update_weights(model, values, noise)
+    return LaplaceSamplePaths(model, features, weights, update)
+
+
+def draw_weight_space_paths(
+    model: LaplaceGP,
+    num_paths: int | torch.Size = 1,
+    bounds: Tensor | None = None,
+    max_features: int = 2048,
+    noise: float = 0.1,
+    seed: int | None = None,
+) -> LaplaceSamplePaths:
+    r"""Draw functions from the posterior of a Bayesian linear model of the features.
+
+    The two steps of supplement 7.2 of [Fauvel2022contextual]_: latent values at the
+    training trials from their Laplace posterior, then weights given these values. Its
+    variance starves where the data outnumber the features; :func:`draw_sample_paths` does
+    not.
+
+    Args:
+        model: A model of pass/fail outcomes or duels.
+        num_paths: The number of paths, or the shape of the set of paths.
+        bounds: The ``2 x d`` box in which the paths are to be evaluated.
+        max_features: The most features.
+        seed: The seed of the draw.
+
+    Returns:
+        The paths.
+    """
+    with torch.no_grad(), manual_seed(seed):
+        features, weights = _draw_prior(model, num_paths, bounds, max_features)
+        latent = _draw_training_values(model, weights.shape[:-1])
+        Phi = model.likelihood.contrast(features(model.datapoints), dim=-2)
+        gram = Phi @ Phi.mT
+        sigma = noise * gram.diagonal(dim1=-2, dim2=-1).mean(-1).sqrt()
+        error = (
+            latent
+            - _combine(Phi, weights)
+            - sigma[..., None] * torch.randn_like(latent)
+        )
+        gram.diagonal(dim1=-2, dim2=-1).add_(sigma[..., None] ** 2)
+        solution = _solve(psd_safe_cholesky(gram), error)
+        weights = weights + _combine(Phi.mT, solution)
+    return LaplaceSamplePaths(model, features, weights, update=None)
+
+
+@DrawMatheronPaths.register(LaplaceGP)
+def _draw_matheron_paths(
+    model: LaplaceGP, *, sample_shape: torch.Size, **kwargs: Any
+) -> LaplaceSamplePaths:
+    """What stock ``draw_matheron_paths`` does with our models."""
+    return draw_sample_paths(model, sample_shape)
+
+
+def _draw_prior(
+    model: LaplaceGP,
+    num_paths: int | torch.Size,
+    bounds: Tensor | None,
+    max_features: int,
+) -> tuple[Features, Tensor]:
+    """Features of the kernel, and a set of weights for each path and model."""
+    model.eval()
+    sample_shape = (num_paths,) if isinstance(num_paths, int) else num_paths
+    rows = model.datapoints
+    if bounds is not None:
+        bounds = model.transform_inputs(bounds.to(rows))
+    options = FeatureOptions(bounds, rows.shape[-1], max_features)
+    features = kernel_features(model.covar_module, options)
+    num_features = features(rows[..., :0, :]).shape[-1]
+    shape = (*sample_shape, *model.batch_shape, num_features)
+    return features, torch.randn(shape, dtype=rows.dtype, device=rows.device)
+
+
+def _training_values(model: LaplaceGP, features: Features, weights: Tensor) -> Tensor:
+    """What the training trials observe of functions drawn from the prior."""
+    values = _combine(features(model.datapoints), weights)
+    return model.likelihood.contrast(values)
+
+
+def _update_weights(model: LaplaceGP, values: Tensor, noise: Tensor) -> Tensor:
+    """``a - W½ B⁻¹ (W½ f₀ + ε)`` for prior values ``f₀`` of the training contrasts."""
+    approximation = model.laplace_approximation
+    root = approximation.sqrt_information
+    solution = _solve(approximation.cholesky, root * values + noise)
+    return approximation.weights - root * solution
+
+
+def _draw_training_values(model: LaplaceGP, sample_shape: torch.Size) -> Tensor:
+    """Draws from the posterior of the training contrasts, relative to the prior mean."""
+    K = model.training_covariance
+    shape = (*sample_shape, K.shape[-1])
+    prior = torch.randn(shape, dtype=K.dtype, device=K.device)
+    prior = _combine(psd_safe_cholesky(K), prior)
+    update = _update_weights(model, prior, torch.randn_like(prior))
+    return prior + _combine(K, update)
+
+
+def _solve(cholesky: Tensor, rhs: Tensor) -> Tensor:
+    """Solve for ``samples x batch_shape x n`` right-hand sides, as columns."""
+    num_batch = cholesky.ndim - 2
+    samples = rhs.shape[: rhs.ndim - 1 - num_batch]
+    columns = rhs.reshape(-1, *rhs.shape[rhs.ndim - 1 - num_batch :]).movedim(0, -1)
+    solution = torch.cholesky_solve(columns, cholesky).movedim(-1, 0)
+    return solution.reshape(*samples, *solution.shape[1:])
+
+
+def _combine(basis: Tensor, weights: Tensor) -> Tensor:
+    """``... x q x m`` basis functions with ``... x m`` weights."""
+    # Where one of the two is shared along a dimension, this is a matrix product.
+    return torch.einsum("...qm,...m->...q", basis, weights)

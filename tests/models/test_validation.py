@@ -1,0 +1,267 @@
+from __future__ import annotations
+
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from botorch.exceptions.warnings import InputDataWarning
+from gpytorch.kernels import RBFKernel, ScaleKernel
+from torch import Tensor
+
+from botorch_binary_context import (
+    AdditiveContextKernel,
+    BinaryLaplaceGP,
+    MultiplicativeContextKernel,
+    PreferenceLaplaceGP,
+)
+from botorch_binary_context.models.validation import check_duel_contexts
+from tests.helpers import (
+    MODEL_CLASSES,
+    StrictTestCase,
+    double,
+    random_model,
+    random_trials,
+    simple_kernel,
+    uniform,
+)
+
+# (bad value, how the message prints it)
+BAD_NUMBERS = (
+    (float("nan"), "nan"),
+    (float("inf"), "inf"),
+    (float("-inf"), "-inf"),
+)
+
+
+class TestLabels(StrictTestCase):
+    def test_must_be_zero_or_one(self) -> None:
+        for model_class in MODEL_CLASSES:
+            for value in (-1.0, 0.5, 2.0):
+                X, Y = random_trials(model_class, 4)
+                Y[2, 0] = value
+                message = rf"``train_Y`` .* 0 and 1, but got {value} at index \[2, 0\]"
+                with self.assertRaisesRegex(InputDataError, message):
+                    model_class(X, Y)
+
+    def test_must_be_finite(self) -> None:
+        for model_class in MODEL_CLASSES:
+            for value, shown in BAD_NUMBERS:
+                X, Y = random_trials(model_class, 4, batch_shape=(2,))
+                Y[1, 3, 0] = value
+                message = rf"``train_Y`` .* but got {shown} at index \[1, 3, 0\]"
+                with self.assertRaisesRegex(InputDataError, message):
+                    model_class(X, Y)
+
+
+class TestInputs(StrictTestCase):
+    def test_must_be_finite(self) -> None:
+        for model_class in MODEL_CLASSES:
+            for value, shown in BAD_NUMBERS:
+                X, Y = random_trials(model_class, 4)
+                X[2, ..., 1] = value
+                message = rf"``train_X`` .* finite .* but got {shown} at index \[2, "
+                with self.assertRaisesRegex(InputDataError, message):
+                    model_class(X, Y)
+
+    def test_one_label_for_each_trial(self) -> None:
+        for model_class in MODEL_CLASSES:
+            X, Y = random_trials(model_class, 4)
+            for wrong in (Y[:3], Y.squeeze(-1), Y.expand(4, 2), Y.expand(2, 4, 1)):
+                shape = str(list(wrong.shape)).replace("[", r"\[")
+                message = rf"``train_Y`` .* shape \[4, 1\], but got {shape}"
+                with self.assertRaisesRegex(BotorchTensorDimensionError, message):
+                    model_class(X, wrong)
+
+    def test_batch_shapes_must_agree(self) -> None:
+        for model_class in MODEL_CLASSES:
+            X, _ = random_trials(model_class, 4, batch_shape=(2,))
+            _, Y = random_trials(model_class, 4, batch_shape=(3,))
+            message = r"shape \[2, 4, 1\], but got \[3, 4, 1\]"
+            with self.assertRaisesRegex(BotorchTensorDimensionError, message):
+                model_class(X, Y)
+
+    def test_one_dimension_is_too_few(self) -> None:
+        with self.assertRaisesRegex(BotorchTensorDimensionError, "``train_X``"):
+            BinaryLaplaceGP(uniform(4), double([0, 1, 0, 1]))
+
+    def test_duels_are_pairs(self) -> None:
+        Y = random_trials(PreferenceLaplaceGP, 4)[1]
+        for shape in ((4, 2), (4, 1, 2), (4, 3, 2), (4, 4)):
+            shown = str(list(shape)).replace("[", r"\[")
+            message = rf"``train_X`` to hold duels, .* but got shape {shown}"
+            with self.assertRaisesRegex(BotorchTensorDimensionError, message):
+                PreferenceLaplaceGP(uniform(*shape), Y)
+
+    def test_dtypes(self) -> None:
+        for model_class in MODEL_CLASSES:
+            X, Y = random_trials(model_class, 4)
+            for wrong_X, wrong_Y, shown in (
+                (X, Y.int(), "torch.float64 and torch.int32"),
+                (X, Y.float(), "torch.float64 and torch.float32"),
+                (X.int(), Y.int(), "torch.int32 and torch.int32"),
+                (X, Y.bool(), "torch.float64 and torch.bool"),
+            ):
+                message = f"share a floating point dtype, but got {shown}"
+                with self.assertRaisesRegex(InputDataError, message):
+                    model_class(wrong_X, wrong_Y)
+
+    def test_inputs_outside_the_unit_cube_warn(self) -> None:
+        # The default kernel has priors for the unit cube; another kernel has its own.
+        for model_class in MODEL_CLASSES:
+            X, Y = random_trials(model_class, 8)
+            with self.assertWarnsRegex(InputDataWarning, "unit cube"):
+                model_class(10 * X, Y)
+            model_class(10 * X, Y, covar_module=simple_kernel())
+
+
+def duels_in_contexts(first: float, second: float) -> tuple[Tensor, Tensor]:
+    """Duels of which the third has other contexts (column 1) on its two sides."""
+    X, Y = random_trials(PreferenceLaplaceGP, 4, dim=3)
+    X[..., 1] = 0.5
+    X[2, :, 1] = double([first, second])
+    return X, Y
+
+
+class TestDuelContexts(StrictTestCase):
+    message = (
+        r"share their context columns \[1\], but got \[0.25\] and \[0.75\] in "
+        r"duel \[2\]"
+    )
+
+    def test_named_by_the_kernel(self) -> None:
+        X, Y = duels_in_contexts(0.25, 0.75)
+        base = ScaleKernel(RBFKernel(ard_num_dims=2))
+        for kernel in (
+            MultiplicativeContextKernel(base, context_dims=[1]),
+            AdditiveContextKernel(base, context_dims=[-2]),
+            ScaleKernel(MultiplicativeContextKernel(base, context_dims=[1])),
+        ):
+            with self.assertRaisesRegex(InputDataError, self.message):
+                PreferenceLaplaceGP(X, Y, covar_module=kernel)
+
+    def test_named_by_the_argument(self) -> None:
+        X, Y = duels_in_contexts(0.25, 0.75)
+        for columns in ([1], [-2]):
+            with self.assertRaisesRegex(InputDataError, self.message):
+                PreferenceLaplaceGP(X, Y, context_dims=columns)
+
+    def test_in_a_batch(self) -> None:
+        X, Y = duels_in_contexts(0.25, 0.75)
+        message = r"in duel \[0, 2\]"
+        with self.assertRaisesRegex(InputDataError, message):
+            PreferenceLaplaceGP(
+                X.expand(2, *X.shape), Y.expand(2, *Y.shape), context_dims=[1]
+            )
+
+    def test_rounding_is_forgiven(self) -> None:
+        X, Y = duels_in_contexts(0.5, 0.5 + 1e-12)
+        PreferenceLaplaceGP(X, Y, context_dims=[1])
+        check_duel_contexts(X, [1])
+
+    def test_no_context_no_check(self) -> None:
+        PreferenceLaplaceGP(*duels_in_contexts(0.25, 0.75))
+
+    def test_several_columns(self) -> None:
+        X, _ = duels_in_contexts(0.5, 0.5)
+        X[:, 1, 2] = X[:, 0, 2]
+        check_duel_contexts(X, [1, 2])
+        X[3, 0, 2] += 0.1
+        with self.assertRaisesRegex(InputDataError, r"columns \[1, 2\].*duel \[3\]"):
+            check_duel_contexts(X, [1, 2])
+
+    def test_columns_out_of_range(self) -> None:
+        X, Y = duels_in_contexts(0.5, 0.5)
+        message = r"``context_dims`` .* with 3 columns, but got \[3\]"
+        with self.assertRaisesRegex(InputDataError, message):
+            PreferenceLaplaceGP(X, Y, context_dims=[3])
+        kernel = MultiplicativeContextKernel(ScaleKernel(RBFKernel()), [-4])
+        message = r"``context_dims`` .* with 3 columns, but got \[-4\]"
+        with self.assertRaisesRegex(InputDataError, message):
+            PreferenceLaplaceGP(X, Y, covar_module=kernel)
+
+    def test_column_named_twice(self) -> None:
+        X, Y = duels_in_contexts(0.5, 0.5)
+        with self.assertRaisesRegex(InputDataError, r"each column once.*\[1, -2\]"):
+            PreferenceLaplaceGP(X, Y, context_dims=[1, -2])
+
+
+class TestPosteriorArguments(StrictTestCase):
+    def test_number_of_columns(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = random_model(model_class)
+            for shape in ((3, 1), (3, 3), (5, 3, 4), (2,)):
+                shown = str(list(shape)).replace("[", r"\[")
+                message = rf"``X`` to be ``batch_shape x q x 2``, but got shape {shown}"
+                with self.assertRaisesRegex(InputDataError, message):
+                    model.posterior(uniform(*shape))
+
+    def test_output_indices(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = random_model(model_class)
+            X = uniform(2, 2)
+            model.posterior(X, output_indices=[0])
+            self.assertIs(model.subset_output([0]), model)
+            message = r"``output_indices`` to be None or \[0\], .* but got \[1\]"
+            with self.assertRaisesRegex(UnsupportedError, message):
+                model.posterior(X, output_indices=[1])
+            with self.assertRaisesRegex(UnsupportedError, message):
+                model.subset_output([1])
+
+    def test_observation_noise(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = random_model(model_class)
+            with self.assertRaisesRegex(
+                UnsupportedError, "``observation_noise`` to be a bool, but got a tensor"
+            ):
+                model.posterior(uniform(2, 2), observation_noise=uniform(2, 1))
+
+
+class TestConditioningArguments(StrictTestCase):
+    def test_labels(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = random_model(model_class)
+            X, Y = random_trials(model_class, 2)
+            for value, shown in ((0.5, "0.5"), *BAD_NUMBERS):
+                wrong = Y.clone()
+                wrong[1] = value
+                with self.assertRaisesRegex(InputDataError, f"``Y`` .* got {shown}"):
+                    model.condition_on_observations(X, wrong)
+
+    def test_finite_inputs(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = random_model(model_class)
+            X, Y = random_trials(model_class, 2)
+            for value, shown in BAD_NUMBERS:
+                X[1] = value
+                with self.assertRaisesRegex(InputDataError, f"``X`` .* got {shown}"):
+                    model.condition_on_observations(X, Y)
+
+    def test_one_label_for_each_trial(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = random_model(model_class)
+            X, Y = random_trials(model_class, 2)
+            for wrong in (Y[:1], Y.squeeze(-1), Y.expand(2, 2)):
+                with self.assertRaisesRegex(
+                    BotorchTensorDimensionError, "``Y`` to have one label for each"
+                ):
+                    model.condition_on_observations(X, wrong)
+
+    def test_number_of_columns(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = random_model(model_class)
+            X, Y = random_trials(model_class, 2, dim=3)
+            with self.assertRaisesRegex(
+                BotorchTensorDimensionError, r"x 2``, but got shape \[2, (2, )?3\]"
+            ):
+                model.condition_on_observations(X, Y)
+
+    def test_duels_are_pairs(self) -> None:
+        model = random_model(PreferenceLaplaceGP)
+        for shape in ((2, 2), (2, 3, 2)):
+            with self.assertRaisesRegex(
+                BotorchTensorDimensionError, "``X`` to be ``batch_shape x n x 2 x 2``"
+            ):
+                model.condition_on_observations(uniform(*shape), double([[1.0], [0.0]]))
+        with self.assertRaisesRegex(
+            BotorchTensorDimensionError, "``X`` to be ``batch_shape x n x 2``"
+        ):
+            binary = random_model(BinaryLaplaceGP)
+            binary.condition_on_observations(uniform(2), double([[1.0]]))

@@ -1,0 +1,258 @@
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import torch
+from botorch.exceptions import InputDataError
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+from torch import Tensor
+
+from botorch_binary_context import ContextSpace
+from botorch_binary_context.context import normalize_context_dims
+from tests import strategies
+from tests.helpers import RequireDevice, StrictTestCase, double
+
+BOUNDS = [[0.0, -4.0, 1.0, -1.0], [1.0, 4.0, 2.0, 3.0]]
+
+
+@st.composite
+def spaces(draw: DrawFn) -> tuple[ContextSpace, list[int], Tensor]:
+    """A space, with the context columns and the reference context it was made of."""
+    dim = draw(st.integers(1, 5))
+    bounds = draw(strategies.boxes(dim))
+    columns = draw(strategies.context_columns(dim))
+    shares = draw(strategies.tensors(st.floats(0.0, 1.0), (len(columns),)))
+    low, high = bounds[:, columns]
+    reference = (low + shares * (high - low)).clamp(low, high)
+    return ContextSpace(bounds, columns, reference), columns, reference
+
+
+class TestNormalizeContextDims(StrictTestCase):
+    def test_columns(self) -> None:
+        for given_, expected in (
+            ([], ()),
+            ([0], (0,)),
+            ([-1], (3,)),
+            ([3, 1], (1, 3)),
+            ([-4, 2], (0, 2)),
+            ((-1, 0, -2), (0, 2, 3)),
+        ):
+            with self.subTest(given_):
+                self.assertEqual(normalize_context_dims(given_, 4), expected)
+
+    def test_out_of_range(self) -> None:
+        for columns, wrong in (([4], 4), ([-5], -5), ([0, 7], 7)):
+            message = (
+                r"Expected ``context_dims`` to be columns of rows with 4 columns, but "
+                rf"got \[{wrong}\] in \[.*\]"
+            )
+            with self.subTest(columns), self.assertRaisesRegex(InputDataError, message):
+                normalize_context_dims(columns, 4)
+
+    def test_repeated(self) -> None:
+        for columns in ([1, 1], [3, -1]):
+            message = (
+                r"Expected ``context_dims`` to name each column once, but got "
+                rf"\[{columns[0]}, {columns[1]}\]"
+            )
+            with self.subTest(columns), self.assertRaisesRegex(InputDataError, message):
+                normalize_context_dims(columns, 4)
+
+
+class TestContextSpace(StrictTestCase):
+    def test_columns_and_bounds(self) -> None:
+        for dtype in (torch.float, torch.double):
+            bounds = torch.tensor(BOUNDS, dtype=dtype)
+            space = ContextSpace(bounds, context_dims=[-2], reference_context=[1.5])
+            self.assertEqual(space.dim, 4)
+            self.assertEqual(space.num_contexts, 1)
+            self.assertEqual(space.context_dims, (2,))
+            self.assertEqual(space.parameter_dims, (0, 1, 3))
+            self.assertTrue(torch.equal(space.bounds, bounds))
+            self.assertTrue(torch.equal(space.context_bounds, bounds[:, [2]]))
+            self.assertTrue(torch.equal(space.parameter_bounds, bounds[:, [0, 1, 3]]))
+            self.assertTrue(
+                torch.equal(space.reference_context, torch.tensor([1.5], dtype=dtype))
+            )
+
+    def test_reference_forms(self) -> None:
+        for reference in (0.5, [0.5], (0.5,), torch.tensor(0.5), torch.tensor([0.5])):
+            space = ContextSpace(double(BOUNDS), [0], reference)
+            self.assertTrue(torch.equal(space.reference_context, double([0.5])))
+
+    def test_reference_follows_the_order_of_context_dims(self) -> None:
+        value = {0: 0.25, 2: 1.5, 3: 2.0}
+        for columns in itertools.permutations((0, 2, 3)):
+            for offset in (0, 4):  # counted from the start and from the end
+                dims = [i - offset for i in columns]
+                reference = [value[i] for i in columns]
+                with self.subTest(dims):
+                    space = ContextSpace(double(BOUNDS), dims, reference)
+                    self.assertEqual(space.context_dims, (0, 2, 3))
+                    trial = space.at_reference(double([-3.0]))
+                    self.assertEqual(trial.tolist(), [0.25, -3.0, 1.5, 2.0])
+
+    def test_reference_at_the_bounds(self) -> None:
+        for value in (0.0, 1.0):
+            space = ContextSpace(double(BOUNDS), [0], value)
+            self.assertEqual(space.reference_context.tolist(), [value])
+
+    def test_no_context(self) -> None:
+        space = ContextSpace(double(BOUNDS))
+        X = torch.rand(3, 5, 4, dtype=torch.double)
+        self.assertEqual(space.context_dims, ())
+        self.assertEqual(space.num_contexts, 0)
+        self.assertEqual(space.context_bounds.shape, (2, 0))
+        self.assertEqual(space.contexts(X).shape, (3, 5, 0))
+        self.assertTrue(torch.equal(space.parameters(X), X))
+        self.assertTrue(torch.equal(space.at_reference(X), X))
+
+    def test_join_broadcasts(self) -> None:
+        space = ContextSpace(double(BOUNDS), [1, 3], [0.0, 0.0])
+        parameters = torch.rand(3, 1, 2, dtype=torch.double)
+        contexts = torch.rand(5, 2, dtype=torch.double)
+        X = space.join(parameters, contexts)
+        self.assertEqual(X.shape, (3, 5, 4))
+        self.assertTrue(torch.equal(space.parameters(X), parameters.expand(3, 5, 2)))
+        self.assertTrue(torch.equal(space.contexts(X), contexts.expand(3, 5, 2)))
+
+    def test_gradients_pass(self) -> None:
+        space = ContextSpace(double(BOUNDS), [1], [0.0])
+        parameters = torch.rand(3, dtype=torch.double, requires_grad=True)
+        context = torch.rand(1, dtype=torch.double, requires_grad=True)
+        weights = double([1.0, 2.0, 3.0, 4.0])
+        (space.join(parameters, context) * weights).sum().backward()
+        assert parameters.grad is not None
+        assert context.grad is not None
+        self.assertEqual(parameters.grad.tolist(), [1.0, 3.0, 4.0])
+        self.assertEqual(context.grad.tolist(), [2.0])
+
+    def test_to(self) -> None:
+        space = ContextSpace(double(BOUNDS), [3, 0], [2.5, 0.5])
+        single = space.to(torch.zeros(1, dtype=torch.float))
+        self.assertEqual(single.bounds.dtype, torch.float)
+        self.assertEqual(single.reference_context.dtype, torch.float)
+        self.assertEqual(single.reference_context.tolist(), [0.5, 2.5])
+        self.assertEqual(single.context_dims, (0, 3))
+        self.assertEqual(space.bounds.dtype, torch.double)
+
+    def test_to_keeps_a_reference_at_a_bound(self) -> None:
+        # 0.1 is not a float: bound and reference must be rounded alike.
+        bounds = double([[0.1, 0.0], [0.7, 1.0]])
+        for value in (0.1, 0.7):
+            space = ContextSpace(bounds, [0], [value]).to(torch.zeros(1))
+            self.assertAlmostEqual(float(space.reference_context), value, places=6)
+
+    def test_repr(self) -> None:
+        space = ContextSpace(double(BOUNDS), [-1, 0], [2.5, 0.5])
+        self.assertEqual(
+            repr(space),
+            f"ContextSpace(bounds={BOUNDS}, context_dims=[0, 3], "
+            "reference_context=[0.5, 2.5])",
+        )
+
+    @given(spaces(), strategies.batch_shapes, st.data())
+    def test_split_and_join_are_inverse(
+        self,
+        case: tuple[ContextSpace, list[int], Tensor],
+        batch: tuple[int, ...],
+        data: st.DataObject,
+    ) -> None:
+        space = case[0]
+        X = data.draw(strategies.inputs((*batch, 2, space.dim)))
+        parameters, contexts = space.parameters(X), space.contexts(X)
+        self.assertEqual(contexts.shape[-1], space.num_contexts)
+        self.assertEqual(parameters.shape[-1], space.dim - space.num_contexts)
+        self.assertTrue(torch.equal(space.join(parameters, contexts), X))
+
+    @given(spaces())
+    def test_at_reference(self, case: tuple[ContextSpace, list[int], Tensor]) -> None:
+        space, columns, reference = case
+        parameters = torch.rand(3, len(space.parameter_dims), dtype=torch.double)
+        X = space.at_reference(parameters)
+        self.assertTrue(torch.equal(space.parameters(X), parameters))
+        # Column by column, as the space was described.
+        for column, value in zip(columns, reference.tolist(), strict=True):
+            self.assertEqual(X[..., column].tolist(), [value] * 3)
+
+    @given(spaces())
+    def test_columns_partition(
+        self, case: tuple[ContextSpace, list[int], Tensor]
+    ) -> None:
+        space, columns, _ = case
+        both = sorted(space.context_dims + space.parameter_dims)
+        self.assertEqual(both, list(range(space.dim)))
+        self.assertEqual({c % space.dim for c in columns}, set(space.context_dims))
+
+    def test_device(self) -> None:
+        bounds, X = double(BOUNDS), torch.rand(3, 4, dtype=torch.double)
+        with RequireDevice():
+            space = ContextSpace(bounds, [-1, 0], [2.5, 0.5])
+            space.join(space.parameters(X), space.contexts(X))
+            space.at_reference(space.parameters(X))
+            space.to(X.float())
+            ContextSpace(bounds)
+
+
+class TestContextSpaceErrors(StrictTestCase):
+    def check(self, message: str, *args: Any) -> None:
+        with self.assertRaisesRegex(InputDataError, message):
+            ContextSpace(*args)
+
+    def test_bounds_shape(self) -> None:
+        message = r"Expected ``bounds`` to be a ``2 x d`` tensor, but got "
+        self.check(message + r"\[3, 4\]", torch.zeros(3, 4))
+        self.check(message + r"\[4\]", torch.zeros(4))
+        self.check(message + r"\[1, 2, 4\]", torch.zeros(1, 2, 4))
+        self.check(message + ".*list", BOUNDS)
+
+    def test_bounds_values(self) -> None:
+        message = "Expected ``bounds`` to hold finite floating point numbers, but got "
+        self.check(message + r".*inf.*torch.float64", double([[0.0], [float("inf")]]))
+        self.check(message + r".*nan", double([[float("nan")], [1.0]]))
+        self.check(message + r".*torch.int64", torch.tensor([[0], [1]]))
+
+    def test_bounds_order(self) -> None:
+        message = (
+            "Expected ``bounds`` to have every lower bound below its upper bound, but "
+            r"got lower bounds \[0.0, {0}\] and upper bounds \[1.0, {1}\]"
+        )
+        for low, high in ((2.0, 1.0), (1.0, 1.0)):
+            bounds = double([[0.0, low], [1.0, high]])
+            self.check(message.format(low, high), bounds)
+
+    def test_context_dims(self) -> None:
+        bounds = double(BOUNDS)
+        self.check("``context_dims`` to be columns of rows with 4", bounds, [4], [0.0])
+        self.check("``context_dims`` to name each column once", bounds, [0, -4], [0.0])
+
+    def test_no_parameter_left(self) -> None:
+        message = (
+            "Expected ``context_dims`` to leave at least one parameter column, but got "
+            r"\[0, 1\] for 2 columns"
+        )
+        self.check(message, double(BOUNDS)[:, :2], [0, 1], [0.5, 0.0])
+
+    def test_number_of_references(self) -> None:
+        bounds = double(BOUNDS)
+        message = (
+            "Expected ``reference_context`` to have one number for each of the {0} "
+            r"context columns, but got \[{1}\]"
+        )
+        self.check(message.format(1, "0.5, 0.5"), bounds, [0], [0.5, 0.5])
+        self.check(message.format(1, ""), bounds, [0])
+        self.check(message.format(2, "0.5"), bounds, [0, 1], 0.5)
+        self.check(message.format(0, "0.5"), bounds, [], 0.5)
+
+    def test_reference_outside(self) -> None:
+        message = (
+            "Expected ``reference_context`` to lie within the bounds of the context "
+            r"columns, \[0.0\] to \[1.0\], but got \[{0}\]"
+        )
+        for value in (1.5, -0.1, float("nan")):
+            self.check(message.format(value), double(BOUNDS), [0], value)
+        # Each against the bounds of its own column.
+        self.check("to lie within the bounds", double(BOUNDS), [2, 0], [0.5, 1.5])
