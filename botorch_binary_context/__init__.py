@@ -1,6 +1,16 @@
 r"""Bayesian optimisation from pass/fail outcomes and duels in a context that you choose."""
 
 from botorch_binary_context import probability
+from botorch_binary_context.acquisition import (
+    BernoulliMutualInformation,
+    BinaryUpperConfidenceBound,
+    ContextualBinaryKnowledgeGradient,
+    ContextualJointEntropySearch,
+    LatentUpperConfidenceBound,
+    MaximallyUncertainChallenge,
+    OneShotContextualBinaryKnowledgeGradient,
+    gen_one_shot_knowledge_gradient_initial_conditions,
+)
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
@@ -12,18 +22,44 @@ from botorch_binary_context.models import (
     LaplaceMarginalLogLikelihood,
     PreferenceLaplaceGP,
 )
+from botorch_binary_context.optim import SearchOptions
 from botorch_binary_context.posteriors import ClassProbability, LabelPosterior
+from botorch_binary_context.rules import (
+    BINARY_RULES,
+    DUEL_RULES,
+    recommend,
+    suggest,
+)
+from botorch_binary_context.sampling import (
+    draw_sample_paths,
+    draw_weight_space_paths,
+)
 
 __all__ = [
     "AdditiveContextKernel",
+    "BINARY_RULES",
+    "BernoulliMutualInformation",
     "BinaryLaplaceGP",
+    "BinaryUpperConfidenceBound",
     "ClassProbability",
     "ContextSpace",
+    "ContextualBinaryKnowledgeGradient",
+    "ContextualJointEntropySearch",
+    "DUEL_RULES",
     "LabelPosterior",
     "LaplaceMarginalLogLikelihood",
+    "LatentUpperConfidenceBound",
+    "MaximallyUncertainChallenge",
     "MultiplicativeContextKernel",
+    "OneShotContextualBinaryKnowledgeGradient",
     "PreferenceLaplaceGP",
     "PreferenceLikelihood",
     "ProbitLikelihood",
+    "SearchOptions",
+    "draw_sample_paths",
+    "draw_weight_space_paths",
+    "gen_one_shot_knowledge_gradient_initial_conditions",
     "probability",
+    "recommend",
+    "suggest",
 ]

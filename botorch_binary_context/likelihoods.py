@@ -15,7 +15,9 @@ and second derivatives of the log-likelihood that the Laplace approximation need
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
@@ -37,11 +39,11 @@ from botorch_binary_context.probability import (
 )
 
 
-class LogDerivatives(NamedTuple):
+@dataclass(frozen=True)
+class LogDerivatives:
     r"""The log-likelihood of each trial and its derivatives in the contrast.
 
     Attributes:
-        value: ``log p(c|f)``.
         gradient: ``∂ log p(c|f) / ∂f``.
         negative_hessian: ``-∂² log p(c|f) / ∂f²``; negative where the likelihood is
             not log-concave.
@@ -51,10 +53,15 @@ class LogDerivatives(NamedTuple):
             expectation over the outcome, takes its place.
     """
 
-    value: Tensor
     gradient: Tensor
     negative_hessian: Tensor
     information: Tensor
+    _log_prob: Callable[[], Tensor]
+
+    @property
+    def value(self) -> Tensor:
+        """``log p(c|f)``, computed when asked for."""
+        return self._log_prob()
 
 
 class ProbitLikelihood(Likelihood):
@@ -195,15 +202,18 @@ class ProbitLikelihood(Likelihood):
         """
         sign = 2 * targets - 1
         z = sign * contrast
-        value = self._log_prob(z, targets)
         if self.is_log_concave:
             ratio = inverse_mills_ratio(z)
             # In (0, 1); rounding must not take it out of there.
             curvature = (ratio * (z + ratio)).clamp(0.0, 1.0)
-            return LogDerivatives(value, sign * ratio, curvature, curvature)
+            return LogDerivatives(
+                sign * ratio, curvature, curvature, lambda: log_ndtr(z)
+            )
+        value = self._log_prob(z, targets)
         ratio = self._ratio(z, value)
         other = self._ratio(z, self._log_prob(-z, 1 - targets))
-        return LogDerivatives(value, sign * ratio, ratio * (z + ratio), ratio * other)
+        hessian = ratio * (z + ratio)
+        return LogDerivatives(sign * ratio, hessian, ratio * other, lambda: value)
 
     def forward(self, function_samples: Tensor, *args: Any, **kwargs: Any) -> Bernoulli:
         r"""The distribution of the labels given latent values of all rows."""

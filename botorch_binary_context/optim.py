@@ -49,7 +49,6 @@ def maximize(
     options: SearchOptions = SearchOptions(),  # noqa: B008
     starts: Tensor | None = None,
     seed: int | None = None,
-    screen: Function | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""Maximise a batch of functions on a box.
 
@@ -60,32 +59,69 @@ def maximize(
         bounds: The ``2 x k`` bounds of the box.
         batch_shape: The shape of the batch of functions.
         options: The effort of the search.
-        starts: Further points to consider as starts, ``r' x batch_shape x k``.
+        starts: Further points to start from, ``r' x batch_shape x k``.
         seed: The seed of the quasi-random points.
-        screen: A cheaper function to choose the starts by; by default the function.
+
+    Returns:
+        The maximisers, ``batch_shape x k``, and the maxima, ``batch_shape``.
+    """
+    chosen = find_starts(function, bounds, batch_shape, options, seed)
+    if starts is not None:
+        low, high = bounds
+        starts = starts.clamp(low, high).expand(-1, *batch_shape, -1)
+        chosen = torch.cat([chosen, starts])
+    return maximize_from(function, chosen, bounds, options)
+
+
+def find_starts(
+    function: Function,
+    bounds: Tensor,
+    batch_shape: torch.Size,
+    options: SearchOptions,
+    seed: int | None = None,
+) -> Tensor:
+    r"""Good starts for a local search, from quasi-random points of a box.
+
+    Args:
+        function: As in :func:`maximize`; need not be differentiable.
+        bounds: The ``2 x k`` bounds of the box.
+        batch_shape: The shape of the batch of functions.
+        options: The effort of the search.
+        seed: The seed of the quasi-random points.
+
+    Returns:
+        A ``num_restarts x batch_shape x k`` tensor.
+    """
+    low, high = bounds
+    seed = _draw_seed() if seed is None else seed
+    raw = _unit_points(options.raw_samples, bounds.shape[-1], seed).to(bounds)
+    raw = low + (high - low) * raw.view(-1, *[1] * len(batch_shape), raw.shape[-1])
+    with torch.no_grad():
+        values = function(raw).expand(-1, *batch_shape)
+    raw = raw.expand(-1, *batch_shape, -1)
+    return choose_starts(raw, values, options.num_restarts, seed)
+
+
+def maximize_from(
+    function: Function, starts: Tensor, bounds: Tensor, options: SearchOptions
+) -> tuple[Tensor, Tensor]:
+    r"""The best local maximum that the given starts lead to.
+
+    Args:
+        function: As in :func:`maximize`.
+        starts: A ``r x batch_shape x k`` tensor.
+        bounds: The ``2 x k`` bounds of the box.
+        options: The effort of the search.
 
     Returns:
         The maximisers, ``batch_shape x k``, and the maxima, ``batch_shape``.
     """
     low, width = bounds[0], bounds[1] - bounds[0]
-
-    def scaled(U: Tensor) -> Tensor:
-        return function(low + width * U)
-
-    seed = _draw_seed() if seed is None else seed
-    raw = _unit_points(options.raw_samples, bounds.shape[-1], seed).to(bounds)
-    raw = raw.view(-1, *[1] * len(batch_shape), raw.shape[-1])
-    with torch.no_grad():
-        values = (screen or function)(low + width * raw).expand(-1, *batch_shape)
-        U = choose_starts(
-            raw.expand(-1, *batch_shape, -1), values, options.num_restarts, seed
-        )
-        if starts is not None:
-            extra = (
-                ((starts - low) / width).clamp(0.0, 1.0).expand(-1, *batch_shape, -1)
-            )
-            U = torch.cat([U, extra])
-    U, values = climb(scaled, U, options.max_evaluations)
+    U, values = climb(
+        lambda U: function(low + width * U),
+        (starts - low) / width,
+        options.max_evaluations,
+    )
     best, index = values.max(dim=0)
     index = index[None, ..., None].expand(1, *U.shape[1:])
     return low + width * U.gather(0, index).squeeze(0), best
@@ -116,7 +152,7 @@ def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Te
     r"""The best local maxima among quasi-random points, then the best of the others.
 
     Args:
-        U: The points of :func:`maximize`, ``n x batch_shape x k``.
+        U: The points of :func:`find_starts`, ``n x batch_shape x k``.
         values: Their values, ``n x batch_shape``.
         num_restarts: How many to choose.
         seed: The seed of the points.

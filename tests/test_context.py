@@ -119,6 +119,12 @@ class TestContextSpace(StrictTestCase):
         self.assertTrue(torch.equal(space.parameters(X), parameters.expand(3, 5, 2)))
         self.assertTrue(torch.equal(space.contexts(X), contexts.expand(3, 5, 2)))
 
+    def test_follows_the_parameters(self) -> None:
+        space = ContextSpace(double(BOUNDS), [1], [0.5])
+        X = space.at_reference(torch.rand(2, 3, dtype=torch.float))
+        self.assertEqual(X.dtype, torch.float)
+        self.assertEqual(X[:, 1].tolist(), [0.5, 0.5])
+
     def test_gradients_pass(self) -> None:
         space = ContextSpace(double(BOUNDS), [1], [0.0])
         parameters = torch.rand(3, dtype=torch.double, requires_grad=True)

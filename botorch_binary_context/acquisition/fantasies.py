@@ -22,7 +22,9 @@ from botorch_binary_context.models.laplace import find_mode
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 
 MAX_CHORD_STEPS = 25
-START_STEPS = 8
+START_STEPS = 4
+# The error of weights at which the iteration ends, and beyond which it has failed.
+TOLERANCE, FAILURE = 1e-11, 1e-8
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Fantasies:
         projected = self.shared.P @ self.cross
         spread = self.prior_variance - _dot(self.cross, projected)
         a, a_new = self.start(projected, spread)
-        tolerance = 1e3 * torch.finfo(a.dtype).eps
+        tolerance = max(TOLERANCE, 1e2 * torch.finfo(a.dtype).eps)
         last = torch.full_like(a_new, torch.inf)
         for _ in range(MAX_CHORD_STEPS):
             f, f_new = self.contrasts(a, a_new)
@@ -153,7 +155,7 @@ class Fantasies:
             step = (r_new - w * _dot(self.cross, r)) / (1 + w * spread)
             a = a + r - projected * step.unsqueeze(-2)
             a_new = a_new + step
-        return self._repair(a, a_new, ~(error <= 1e3 * tolerance))
+        return self._repair(a, a_new, ~(error <= FAILURE / TOLERANCE * tolerance))
 
     def _repair(
         self, a: Tensor, a_new: Tensor, failed: Tensor

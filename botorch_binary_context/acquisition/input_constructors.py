@@ -72,22 +72,73 @@ def construct_inputs_challenge(model: LaplaceGP, incumbent: Tensor) -> dict[str,
     return {"model": model, "incumbent": incumbent}
 
 
-@acqf_input_constructor(
-    ContextualBinaryKnowledgeGradient,
-    OneShotContextualBinaryKnowledgeGradient,
-    ContextualJointEntropySearch,
-)
-def construct_inputs_contextual(
-    model: LaplaceGP, space: ContextSpace, **options: Any
+@acqf_input_constructor(ContextualBinaryKnowledgeGradient)
+def construct_inputs_knowledge_gradient(
+    model: LaplaceGP,
+    space: ContextSpace,
+    num_points: int = 128,
+    current_value: Tensor | None = None,
 ) -> dict[str, Any]:
-    r"""Arguments of the acquisition functions that know the reference context.
+    r"""Arguments of the knowledge gradient.
 
     Args:
         model: The model.
         space: The box of the trials.
-        options: Further arguments of the acquisition function.
+        num_points: How many points the inner maximum is first sought among.
+        current_value: The maximum of the posterior mean.
 
     Returns:
         A dict mapping the names of arguments to their values.
     """
-    return {"model": model, "space": space, **options}
+    return {
+        "model": model,
+        "space": space,
+        "num_points": num_points,
+        "current_value": current_value,
+    }
+
+
+@acqf_input_constructor(OneShotContextualBinaryKnowledgeGradient)
+def construct_inputs_one_shot_knowledge_gradient(
+    model: LaplaceGP, space: ContextSpace, current_value: Tensor | None = None
+) -> dict[str, Any]:
+    r"""Arguments of the one-shot knowledge gradient.
+
+    Args:
+        model: The model.
+        space: The box of the trials.
+        current_value: The maximum of the posterior mean.
+
+    Returns:
+        A dict mapping the names of arguments to their values.
+    """
+    return {"model": model, "space": space, "current_value": current_value}
+
+
+@acqf_input_constructor(ContextualJointEntropySearch)
+def construct_inputs_joint_entropy_search(
+    model: LaplaceGP,
+    space: ContextSpace,
+    num_paths: int = 32,
+    mixture: bool = True,
+    seed: int | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of contextual joint entropy search.
+
+    Args:
+        model: The model.
+        space: The box of the trials.
+        num_paths: The number of functions drawn from the posterior.
+        mixture: Whether the first entropy is that of the mixture.
+        seed: The seed of the draw.
+
+    Returns:
+        A dict mapping the names of arguments to their values.
+    """
+    return {
+        "model": model,
+        "space": space,
+        "num_paths": num_paths,
+        "mixture": mixture,
+        "seed": seed,
+    }

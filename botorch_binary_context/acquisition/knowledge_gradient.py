@@ -8,6 +8,7 @@ outcomes exist, so the expectation is exact: two fantasy posteriors for each can
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +21,17 @@ from torch import Tensor
 
 from botorch_binary_context.acquisition.contrasts import Contrasts
 from botorch_binary_context.acquisition.fantasies import Shared, fantasy_weights
-from botorch_binary_context.batching import expand_batch, fold
+from botorch_binary_context.batching import expand_batch, fold, unfold
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.covariance import covariance
 from botorch_binary_context.models.laplace_gp import LaplaceGP
-from botorch_binary_context.optim import SearchOptions, climb, maximize
+from botorch_binary_context.optim import (
+    SearchOptions,
+    climb,
+    find_starts,
+    maximize,
+    maximize_from,
+)
 
 POLISH_EVALUATIONS = 30
 
@@ -107,9 +114,12 @@ class _KnowledgeGradient(AcquisitionFunction):
         model.eval()
         self.space = space.to(model.datapoints)
         self.shared = Shared.of(model)
-        best, value = maximize_posterior_mean(model, self.space)
-        self.best = best
-        self.current_value = value if current_value is None else current_value
+        best = self.space.parameter_bounds[:0].expand(*model.batch_shape, -1, -1)
+        if current_value is None:
+            maximizer, current_value = maximize_posterior_mean(model, self.space)
+            best = maximizer.unsqueeze(-2)
+        self.best = best  # batch_shape x 1 x (d - m), or x 0 if it is not known
+        self.current_value = current_value
 
     def _at_reference(self, parameters: Tensor) -> Tensor:
         """Transformed points in the reference context."""
@@ -161,7 +171,7 @@ class ContextualBinaryKnowledgeGradient(_KnowledgeGradient):
         model, batch_shape = self.model, self.model.batch_shape
         low, high = self.space.parameter_bounds
         train = self.space.parameters(model.original_datapoints).clamp(low, high)
-        parts = [sobol, train, self.best.unsqueeze(-2)]
+        parts = [sobol, train, self.best]
         parts = [part.expand(*batch_shape, *part.shape[-2:]) for part in parts]
         self.parameters_searched = torch.cat(parts, dim=-2).detach()
         with torch.no_grad():
@@ -210,16 +220,36 @@ class ContextualBinaryKnowledgeGradient(_KnowledgeGradient):
         gain = posteriors.expectation(values) - self.current_value.unsqueeze(-1)
         return posteriors.contrasts.unfold(gain)
 
-    def _inner_maximizers(self, posteriors: _Posteriors) -> Tensor:
-        """The transformed maximisers of the fantasy posterior means, ``... x C x d``."""
-        low, high = self.space.parameter_bounds
+    def _best_searched(self, posteriors: _Posteriors) -> Tensor:
+        """The best of the searched points, ``batch_shape x C x (d - m)`` parameters."""
         with torch.no_grad():
             means = posteriors.means_at_shared(self.points, self.cross)
             index = means.argmax(dim=-1).unsqueeze(-1)
             searched = self.parameters_searched
-            start = searched.gather(
+            return searched.gather(
                 -2, index.expand(*index.shape[:-1], searched.shape[-1])
             )
+
+    def inner_starts(self, X: Tensor) -> Tensor:
+        r"""Where to start the search for the inner maxima of candidates.
+
+        Args:
+            X: ``t x batch_shape x q x d`` candidates.
+
+        Returns:
+            ``t x batch_shape x 2 x (d - m)`` parameters, for a pass and for a fail.
+        """
+        posteriors = _Posteriors.of(self.model, self.shared, X)
+        passed, failed = self._best_searched(posteriors).chunk(2, dim=-2)
+        num_batch = len(self.model.batch_shape)
+        batch = posteriors.contrasts.batch
+        parts = [unfold(part, batch, 1, num_batch) for part in (passed, failed)]
+        return torch.cat(parts, dim=-2)
+
+    def _inner_maximizers(self, posteriors: _Posteriors) -> Tensor:
+        """The transformed maximisers of the fantasy posterior means, ``... x C x d``."""
+        low, high = self.space.parameter_bounds
+        start = self._best_searched(posteriors)
 
         def mean_at(U: Tensor) -> Tensor:
             points = self._at_reference(low + (high - low) * U.squeeze(0))
@@ -299,8 +329,20 @@ class OneShotContextualBinaryKnowledgeGradient(
                 "Expected ``X`` to have the rows of a trial and two more, "
                 f"{self.model.likelihood.points_per_trial + 2}, but got {X.shape[-2]}."
             )
-        posteriors = _Posteriors.of(self.model, self.shared, X[..., :-2, :])
-        inner = self._at_reference(self.space.parameters(X[..., -2:, :]))
+        return self.evaluate(X[..., :-2, :], self.space.parameters(X[..., -2:, :]))
+
+    def evaluate(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
+        r"""The value for given inner points.
+
+        Args:
+            X: ``t x batch_shape x q x d`` candidates.
+            inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        posteriors = _Posteriors.of(self.model, self.shared, X)
+        inner = self._at_reference(inner_parameters)
         inner = expand_batch(inner, self.model.batch_shape)
         num_batch = len(self.model.batch_shape)
         rows = [fold(inner[..., i, None, :], num_batch) for i in range(2)]
@@ -338,9 +380,7 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
         A ``num_restarts x (q + 2) x d`` tensor.
     """
     model, space = acq_function.model, acq_function.space
-    nested = ContextualBinaryKnowledgeGradient(
-        model, space, current_value=acq_function.current_value
-    )
+    nested = ContextualBinaryKnowledgeGradient(model, space)
     seed = (options or {}).get("seed")
     X = draw_sobol_samples(bounds, n=raw_samples, q=q, seed=seed).to(bounds)
     if q == 2:  # the two sides of a duel share their context
@@ -350,11 +390,52 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
     with torch.no_grad():
         best = nested.screen(X).topk(min(num_restarts, raw_samples)).indices
         X = X[best]
-        posteriors = _Posteriors.of(model, acq_function.shared, X)
-        means = posteriors.means_at_shared(nested.points, nested.cross)
-        inner = nested.parameters_searched[means.argmax(dim=-1)]  # C x (d - m)
-        inner = torch.stack(space.at_reference(inner).chunk(2), dim=-2)
+        inner = space.at_reference(nested.inner_starts(X))
     return torch.cat([X, inner], dim=-2)
+
+
+def maximize_knowledge_gradient(
+    model: LaplaceGP,
+    space: ContextSpace,
+    decode: Callable[[Tensor], Tensor],
+    bounds: Tensor,
+    options: SearchOptions = SearchOptions(),  # noqa: B008
+    seed: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""The variables whose trial has the largest knowledge gradient.
+
+    Starts are chosen by the nested form among the searched points; from there the trial
+    and the two inner maximisers climb together, as in the one-shot form.
+
+    Args:
+        model: A model of pass/fail outcomes or duels.
+        space: The box of the trials.
+        decode: Maps ``r x batch_shape x k`` variables to trials.
+        bounds: The ``2 x k`` bounds of the variables.
+        options: The effort of the search.
+        seed: The seed of the search.
+
+    Returns:
+        The variables, ``batch_shape x k``, and the knowledge gradient, ``batch_shape``.
+    """
+    nested = ContextualBinaryKnowledgeGradient(model, space)
+    one_shot = OneShotContextualBinaryKnowledgeGradient(
+        model, space, current_value=nested.current_value
+    )
+    k = bounds.shape[-1]
+    starts = find_starts(
+        lambda u: nested.screen(decode(u)), bounds, model.batch_shape, options, seed
+    )
+    inner = nested.inner_starts(decode(starts)).flatten(-2)
+    variables, value = maximize_from(
+        lambda u: one_shot.evaluate(
+            decode(u[..., :k]), u[..., k:].unflatten(-1, (2, -1))
+        ),
+        torch.cat([starts, inner], dim=-1),
+        torch.cat([bounds] + [space.parameter_bounds] * 2, dim=-1),
+        options,
+    )
+    return variables[..., :k], value
 
 
 def maximize_posterior_mean(
