@@ -93,16 +93,18 @@ def duels(n: int) -> tuple[Tensor, Tensor]:
 
 def kernel() -> ScaleKernel:
     """A kernel with hyperparameters that suit ``performance``."""
-    covar_module = ScaleKernel(RBFKernel(ard_num_dims=DIM)).double()
-    covar_module.base_kernel.lengthscale = 0.3
+    base_kernel = RBFKernel(ard_num_dims=DIM)
+    base_kernel.lengthscale = torch.full((1, DIM), 0.3)
+    covar_module = ScaleKernel(base_kernel)
     covar_module.outputscale = 2.0
-    return covar_module
+    return covar_module.double()
 
 
 def sklearn_classifier(optimizer: str | None) -> GaussianProcessClassifier:
     """Scikit-learn's Laplace approximation with the same kernel."""
-    covariance = ConstantKernel(2.0) * RBF([0.3] * DIM)
-    return GaussianProcessClassifier(covariance, optimizer=optimizer)
+    lengthscale: Any = [0.3] * DIM
+    covariance = ConstantKernel(2.0) * RBF(lengthscale)
+    return GaussianProcessClassifier(covariance, optimizer=optimizer)  # pyright: ignore
 
 
 def condition(model: BinaryLaplaceGP | PreferenceLaplaceGP) -> None:

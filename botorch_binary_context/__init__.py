@@ -1,4 +1,4 @@
-r"""Bayesian optimisation from pass/fail outcomes and duels in a context that you choose."""
+r"""Bayesian optimisation from pass/fail outcomes and duels in chosen contexts."""
 
 from botorch_binary_context import probability
 from botorch_binary_context.acquisition import (

@@ -1,9 +1,9 @@
 r"""
 Folding the batch dimensions that only a test point has into its rows.
 
-A model with batch shape ``B`` is evaluated at ``t x B x q x d`` points. Its training data do
-not depend on ``t``, so the ``t q`` rows of an element make one matrix, and one product
-with the training data serves them all.
+A model with batch shape ``B`` is evaluated at ``t x B x q x d`` points. Its training
+data do not depend on ``t``, so the ``t q`` rows of an element make one matrix, and one
+product with the training data serves them all.
 """
 
 from __future__ import annotations

@@ -217,6 +217,7 @@ def _check_bounds(bounds: Tensor) -> Tensor:
     if not bool((bounds[0] < bounds[1]).all()):
         raise InputDataError(
             "Expected ``bounds`` to have every lower bound below its upper bound, but "
-            f"got lower bounds {bounds[0].tolist()} and upper bounds {bounds[1].tolist()}."
+            f"got lower bounds {bounds[0].tolist()} and upper bounds "
+            f"{bounds[1].tolist()}."
         )
     return bounds

@@ -1,16 +1,15 @@
 r"""
 Dense covariance matrices of GPyTorch kernels, evaluated directly.
 
-At the sizes of an experiment with binary outcomes (tens to a thousand trials) GPyTorch's
-lazily evaluated kernels cost more than the linear algebra that follows. The common
-kernels are therefore evaluated here by a rule of their own: a plain tensor, from exact
-coordinate differences (no cancellation between near points), twice differentiable in
-the inputs and in the hyperparameters. Any other kernel goes through GPyTorch.
+At the sizes of an experiment with binary outcomes (tens to a thousand trials)
+GPyTorch's lazily evaluated kernels cost more than the linear algebra that follows. The
+common kernels are therefore evaluated here by a rule of their own: a plain tensor, from
+exact coordinate differences (no cancellation between near points), twice differentiable
+in the inputs and in the hyperparameters. Any other kernel goes through GPyTorch.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import reduce
 from typing import Any
@@ -34,8 +33,8 @@ from torch import Tensor
 EXPANSION_DIM = 12
 # Added to squared distances below a root: its slope stays finite, and times the zero
 # difference of equal points the gradient is the exact zero. For a kernel with a kink
-# there; a smooth one takes the rounding unit, which leaves half the digits of the slope,
-# and so the second derivative at equal points.
+# there; a smooth one takes the rounding unit, which leaves half the digits of the
+# slope, and so the second derivative at equal points.
 ROOT_GUARD = 1e-36
 
 MatrixRule = Callable[[Any, Tensor, Tensor], Tensor]
@@ -53,7 +52,8 @@ def register_rule(
             compute something else.
         matrix: Maps the kernel, ``... x n x d`` and ``... x m x d`` inputs to the
             ``... x n x m`` covariance. Columns are already those of ``active_dims``.
-        diagonal: Maps the kernel and ``... x n x d`` inputs to the ``... x n`` variance.
+        diagonal: Maps the kernel and ``... x n x d`` inputs to the ``... x n``
+            variance.
     """
     _RULES[kernel_type] = (matrix, diagonal)
 
@@ -87,6 +87,19 @@ def variance(kernel: Kernel, X: Tensor) -> Tensor:
     if type(kernel) not in _RULES:
         return to_dense(kernel(X, diag=True))
     return _diagonal(kernel, _active(kernel, X))
+
+
+def clamp_variance(variance: Tensor) -> Tensor:
+    r"""Variances, not below what GPyTorch allows.
+
+    Args:
+        variance: A tensor of any shape.
+
+    Returns:
+        A tensor of the same shape.
+    """
+    lowest: Any = settings.min_variance.value(variance.dtype)
+    return variance.clamp_min(lowest)
 
 
 def raise_variance(covar: Tensor) -> Tensor:
@@ -195,20 +208,24 @@ def _scale_diagonal(kernel: ScaleKernel, X: Tensor) -> Tensor:
     return _per_vector(kernel.outputscale) * _diagonal(kernel.base_kernel, X)
 
 
+def _parts(kernel: AdditiveKernel | ProductKernel) -> list[Any]:
+    return list(kernel.kernels)
+
+
 def _sum(kernel: AdditiveKernel, X1: Tensor, X2: Tensor) -> Tensor:
-    return reduce(torch.add, (covariance(k, X1, X2) for k in kernel.kernels))
+    return reduce(torch.add, (covariance(k, X1, X2) for k in _parts(kernel)))
 
 
 def _sum_diagonal(kernel: AdditiveKernel, X: Tensor) -> Tensor:
-    return reduce(torch.add, (variance(k, X) for k in kernel.kernels))
+    return reduce(torch.add, (variance(k, X) for k in _parts(kernel)))
 
 
 def _product(kernel: ProductKernel, X1: Tensor, X2: Tensor) -> Tensor:
-    return reduce(torch.mul, (covariance(k, X1, X2) for k in kernel.kernels))
+    return reduce(torch.mul, (covariance(k, X1, X2) for k in _parts(kernel)))
 
 
 def _product_diagonal(kernel: ProductKernel, X: Tensor) -> Tensor:
-    return reduce(torch.mul, (variance(k, X) for k in kernel.kernels))
+    return reduce(torch.mul, (variance(k, X) for k in _parts(kernel)))
 
 
 def _constant(kernel: ConstantKernel, X1: Tensor, X2: Tensor) -> Tensor:

@@ -1,15 +1,16 @@
 r"""
 Kernels that know which columns are context.
 
-Each wraps a kernel of the parameters ``x`` and adds the effect of the context ``s`` that
-[Fauvel2022contextual]_ assumes. A product ``k₁(s,s') k₂(x,x')`` of general kernels needs
-no class of its own: stock kernels with ``active_dims`` multiply.
+Each wraps a kernel of the parameters ``x`` and adds the effect of the context ``s``
+that [Fauvel2022contextual]_ assumes. A product ``k₁(s,s') k₂(x,x')`` of general kernels
+needs no class of its own: stock kernels with ``active_dims`` multiply.
 
     >>> RBFKernel(active_dims=[0]) * RBFKernel(active_dims=[1, 2], ard_num_dims=2)
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 from gpytorch.constraints import Interval, Positive
 from gpytorch.kernels import Kernel
 from gpytorch.priors import Prior
+from linear_operator import to_dense
 from torch import Tensor
 
 from botorch_binary_context.context import normalize_context_dims
@@ -50,6 +52,7 @@ class _ContextKernel(Kernel):
         rest = [i for i in range(X.shape[-1]) if i not in columns]
         return X[..., list(columns)], X[..., rest]
 
+    @abstractmethod
     def combine(self, contexts: Tensor, base: Tensor) -> Tensor:
         r"""The covariance, from the dot products of contexts and the base kernel's.
 
@@ -60,7 +63,6 @@ class _ContextKernel(Kernel):
         Returns:
             A tensor of the same shape.
         """
-        raise NotImplementedError  # pragma: no cover
 
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
@@ -69,8 +71,8 @@ class _ContextKernel(Kernel):
         contexts2, x2 = self.split(x2)
         if diag:
             contexts = (contexts1 * contexts2).sum(dim=-1, keepdim=True)
-            base = self.base_kernel(x1, x2, diag=True, **params).unsqueeze(-1)
-            return self.combine(contexts, base).squeeze(-1)
+            base = to_dense(self.base_kernel(x1, x2, diag=True, **params))
+            return self.combine(contexts, base.unsqueeze(-1)).squeeze(-1)
         return self.combine(
             contexts1 @ contexts2.mT, covariance(self.base_kernel, x1, x2)
         )
@@ -109,7 +111,7 @@ class MultiplicativeContextKernel(_ContextKernel):
 
 
 class AdditiveContextKernel(_ContextKernel):
-    r"""``θ s s' + k(x,x')``: the context shifts the performance by ``a s``, ``a`` unknown.
+    r"""``θ s s' + k(x,x')``: the context shifts the performance, ``f = a s + g(x)``.
 
     The kernel of psychometric functions (supplement 5 of [Fauvel2022contextual]_), with
     ``θ = context_variance`` the prior variance of the slope. Several context columns
@@ -182,7 +184,7 @@ def _get_context_variance(kernel: AdditiveContextKernel) -> Tensor:
     return kernel.context_variance
 
 
-def _set_context_variance(kernel: AdditiveContextKernel, value: Tensor) -> None:
+def _set_context_variance(kernel: Any, value: Any) -> Any:
     kernel.context_variance = value
 
 

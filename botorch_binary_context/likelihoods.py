@@ -68,8 +68,8 @@ class ProbitLikelihood(Likelihood):
     r"""Pass/fail outcomes, ``p(c=1|f) = γ + (1 - γ - λ) Φ(f)``.
 
     The guess rate ``γ`` is the chance of passing without any ability (``1/n`` in an
-    ``n``-alternative forced choice), the lapse rate ``λ`` that of failing in spite of it
-    [Wichmann2001psychometric]_. With both zero this is Eq. 2 of
+    ``n``-alternative forced choice), the lapse rate ``λ`` that of failing in spite of
+    it [Wichmann2001psychometric]_. With both zero this is Eq. 2 of
     [Fauvel2022contextual]_.
 
     Example:
@@ -222,7 +222,7 @@ class ProbitLikelihood(Likelihood):
     def marginal(
         self, function_dist: MultivariateNormal, *args: Any, **kwargs: Any
     ) -> Bernoulli:
-        r"""The distribution of the labels, each with its latent value integrated out."""
+        r"""The distribution of the labels with their latent values integrated out."""
         contrasts = self.contrast_distribution(function_dist)
         mean, _ = self.probability_moments(contrasts.mean, contrasts.variance)
         return Bernoulli(probs=mean)
@@ -261,7 +261,7 @@ class ProbitLikelihood(Likelihood):
         return self.guess_rate + self._range * probability
 
     def _log_prob(self, z: Tensor, targets: Tensor) -> Tensor:
-        """``log p(c|f)`` with ``z`` positive where the contrast speaks for the label."""
+        """``log p(c|f)``, ``z`` positive where the contrast speaks for the label."""
         if self.is_log_concave:
             return log_ndtr(z)
         # The probability of the label when the contrast is all against it.
@@ -276,9 +276,9 @@ class ProbitLikelihood(Likelihood):
 class PreferenceLikelihood(ProbitLikelihood):
     r"""Duels, ``p(c=1|f) = Φ(f(z₁) - f(z₂))``: the first of the two is preferred.
 
-    Latent values come in consecutive pairs: rows ``2i`` and ``2i + 1`` are the two sides
-    of duel ``i``. So a ``q = 2`` batch is one duel, and a variational model is trained on
-    the ``2n x d`` rows of ``n`` duels.
+    Latent values come in consecutive pairs: rows ``2i`` and ``2i + 1`` are the two
+    sides of duel ``i``. So a ``q = 2`` batch is one duel, and a variational model is
+    trained on the ``2n x d`` rows of ``n`` duels.
 
     Example:
         >>> likelihood = PreferenceLikelihood()

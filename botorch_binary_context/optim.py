@@ -1,10 +1,10 @@
 r"""
 Maximising many functions on a box at once.
 
-BoTorch's ``optimize_acqf`` optimises one acquisition function. Here the repetitions of an
-experiment are a batch of models, and every element of the batch has a maximum of its own.
-:func:`maximize` finds them together: quasi-random points, the local maxima among them as
-starts, and a projected BFGS method in which every start of every element moves
+BoTorch's ``optimize_acqf`` optimises one acquisition function. Here the repetitions of
+an experiment are a batch of models, and every element of the batch has a maximum of its
+own. :func:`maximize` finds them together: quasi-random points, the local maxima among
+them as starts, and a projected BFGS method in which every start of every element moves
 on its own but all are evaluated in one call. The elements do not influence each other.
 """
 
@@ -53,9 +53,9 @@ def maximize(
     r"""Maximise a batch of functions on a box.
 
     Args:
-        function: Maps ``r x batch_shape x k`` points to ``r x batch_shape`` values, each
-            value depending on its own point only; differentiable. It also takes points
-            with ones in the place of ``batch_shape``, the same for all elements.
+        function: Maps ``r x batch_shape x k`` points to ``r x batch_shape`` values,
+            each value depending on its own point only; differentiable. It also takes
+            points with ones in the place of ``batch_shape``, the same for all elements.
         bounds: The ``2 x k`` bounds of the box.
         batch_shape: The shape of the batch of functions.
         options: The effort of the search.
@@ -142,10 +142,10 @@ def _unit_points(n: int, dim: int, seed: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _neighbors(n: int, dim: int, seed: int) -> Tensor:
-    """The nearest points of each quasi-random point, ``n x 2 dim``."""
+    """Each quasi-random point and those nearest to it, ``n x (2 dim + 1)``."""
     points = _unit_points(n, dim, seed)
-    count = min(2 * dim, n - 1)
-    return torch.cdist(points, points).topk(count + 1, largest=False).indices[:, 1:]
+    count = min(2 * dim + 1, n)
+    return torch.cdist(points, points).topk(count, largest=False).indices
 
 
 def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Tensor:
@@ -187,7 +187,7 @@ def climb(function: Function, U: Tensor, max_evaluations: int) -> tuple[Tensor, 
         The points reached, ``r x ... x k``, and their values.
     """
     state = _Ascent.begin(function, U)
-    for _ in range(max_evaluations):
+    for _ in range(max_evaluations - 1):
         if not bool(state.active.any()):
             break
         state = state.advance(function)
@@ -199,7 +199,9 @@ def _evaluate(function: Function, U: Tensor) -> tuple[Tensor, Tensor]:
         U = U.detach().requires_grad_(True)
         value = function(U)
         (gradient,) = torch.autograd.grad(value.sum(), U)
-    return value.detach(), gradient
+    # What is not a number is no maximum, and must not hide one.
+    value = value.detach().nan_to_num(-torch.inf, torch.inf, -torch.inf)
+    return value, gradient
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:

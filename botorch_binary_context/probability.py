@@ -110,7 +110,8 @@ def gaussian_expectation(
     r"""``E g(f)`` for ``f ~ N(mean, variance)``, by Gauss-Hermite quadrature.
 
     Args:
-        function: Maps a ``nodes x ...`` tensor of latent values to one of the same shape.
+        function: Maps a ``nodes x ...`` tensor of latent values to one of the same
+            shape.
         mean: The latent mean, of any shape.
         variance: The non-negative latent variance, of the same shape.
 
@@ -274,9 +275,10 @@ def bernoulli_mutual_information(
 ) -> Tensor:
     r"""The information, in nats, that one trial gives about its latent value.
 
-    ``I(c, f) = H(E p(f)) - E H(p(f))`` with ``p(f) = γ + (1 - γ - λ) Φ(f)``, the criterion
-    of Bayesian active learning by disagreement [Houlsby2011bald]_, computed exactly. For
-    a duel, ``mean`` and ``variance`` are those of the difference of the two values.
+    ``I(c, f) = H(E p(f)) - E H(p(f))`` with ``p(f) = γ + (1 - γ - λ) Φ(f)``, the
+    criterion of Bayesian active learning by disagreement [Houlsby2011bald]_, computed
+    exactly. For a duel, ``mean`` and ``variance`` are those of the difference of the
+    two values.
 
     Args:
         mean: The latent mean, of any shape.

@@ -2,9 +2,9 @@ r"""
 Selection rules: which trial to run next.
 
 A rule is a row of a table. Most choose in two stages, as section 3.3 of
-[Fauvel2022contextual]_ does: first the parameters ``x`` (or the two sides of a duel), then
-the context ``s`` given these. Others choose the whole trial at once. A new rule is a new
-row:
+[Fauvel2022contextual]_ does: first the parameters ``x`` (or the two sides of a duel),
+then the context ``s`` given these. Others choose the whole trial at once. A new rule is
+a new row:
 
     >>> BINARY_RULES["mean-ald"] = TwoStages(by_posterior_mean, most_informative)
     >>> suggest(model, space, rule="mean-ald")
@@ -83,7 +83,8 @@ class Search:
         r"""The parameters that maximise a score of trials in the reference context.
 
         Args:
-            score: Maps ``r x batch_shape x 1 x d`` trials to ``r x batch_shape`` values.
+            score: Maps ``r x batch_shape x 1 x d`` trials to ``r x batch_shape``
+                values.
 
         Returns:
             A ``batch_shape x 1 x (d - m)`` tensor.
@@ -98,7 +99,8 @@ class Search:
         r"""The whole trial that maximises a score.
 
         Args:
-            score: Maps ``r x batch_shape x q x d`` trials to ``r x batch_shape`` values.
+            score: Maps ``r x batch_shape x q x d`` trials to ``r x batch_shape``
+                values.
 
         Returns:
             A ``batch_shape x q x d`` tensor.
@@ -108,7 +110,7 @@ class Search:
 
     @property
     def trial_bounds(self) -> Tensor:
-        """The ``2 x k`` bounds of the free variables of a trial: a duel has one context."""
+        """The ``2 x k`` bounds of a trial's free variables: a duel has one context."""
         sides = [self.space.parameter_bounds] * self.model.likelihood.points_per_trial
         return torch.cat([self.space.context_bounds, *sides], dim=-1)
 
@@ -314,8 +316,8 @@ def suggest(
     if rule not in rules:
         kind = "pass/fail outcomes" if rules is BINARY_RULES else "duels"
         raise UnsupportedError(
-            f"Expected ``rule`` to be a rule for {kind}, one of {', '.join(rules)}, but "
-            f"got {rule!r}."
+            f"Expected ``rule`` to be a rule for {kind}, one of {', '.join(rules)}, "
+            f"but got {rule!r}."
         )
     search = _begin(model, space, options)
     with manual_seed(seed), frozen(model), torch.no_grad():
@@ -351,8 +353,8 @@ def _begin(model: LaplaceGP, space: ContextSpace, options: SearchOptions) -> Sea
     dim = model.original_datapoints.shape[-1]
     if space.dim != dim:
         raise InputDataError(
-            f"Expected ``space`` to have the {dim} columns of the model's trials, but got "
-            f"{space.dim}."
+            f"Expected ``space`` to have the {dim} columns of the model's trials, but "
+            f"got {space.dim}."
         )
     return Search(model.eval(), space.to(model.datapoints), options)
 

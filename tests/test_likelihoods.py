@@ -34,6 +34,7 @@ from tests.helpers import (
 )
 
 RATES = ((0.0, 0.0), (1 / 26, 0.0), (0.5, 0.02), (0.0, 0.05))
+DERIVATIVES = ("value", "gradient", "negative_hessian", "information")
 CONTRASTS = (-38.0, -30.0, -6.0, -1.3, 0.0, 0.4, 5.0, 30.0, 38.0)
 
 
@@ -134,8 +135,7 @@ class TestLogProb(StrictTestCase):
     def test_autograd(self) -> None:
         """Each is differentiable: the gradient of a mode needs the third derivative."""
         f = double([-9.0, -1.0, 0.0, 2.0, 7.0])
-        names = ("value", "gradient", "negative_hessian", "information")
-        for functions in self.functions(*names):
+        for functions in self.functions(*DERIVATIVES):
             for func in functions:
                 expected = finite_difference(func, f)
                 self.assertAllClose(jacobian(func, f), expected, rtol=1e-8, atol=5e-9)
@@ -147,7 +147,8 @@ class TestLogProb(StrictTestCase):
                 derivatives = ProbitLikelihood(guess, lapse).log_derivatives(
                     f, torch.full_like(f, label)
                 )
-                for value in derivatives:
+                for name in DERIVATIVES:
+                    value = getattr(derivatives, name)
                     self.assertEqual(value.dtype, dtype)
                     self.assertTrue(bool(value.isfinite().all()))
                 self.assertTrue(bool((derivatives.information >= 0).all()))
@@ -158,7 +159,9 @@ class TestLogProb(StrictTestCase):
             labels = torch.randint(2, (4,)).to(dtype)
             for guess, lapse in RATES:
                 likelihood = ProbitLikelihood(guess, lapse)
-                for value in likelihood.log_derivatives(f, labels):
+                derivatives = likelihood.log_derivatives(f, labels)
+                for name in DERIVATIVES:
+                    value = getattr(derivatives, name)
                     self.assertEqual((value.shape, value.dtype), (f.shape, dtype))
                 found = likelihood.log_prob(f, labels)
                 exact = likelihood.log_prob(f.double(), labels.double())

@@ -26,10 +26,10 @@ DEFAULT_BETA = NormalDist().inv_cdf(0.95)
 class BinaryUpperConfidenceBound(AcquisitionFunction):
     r"""The upper confidence bound of the success probability.
 
-    ``α(z) = E Φ(f(z)) + β sqrt(V Φ(f(z)))`` (Eq. 8 of [Fauvel2022contextual]_), with the
-    exact moments. ``β`` multiplies the standard deviation, where BoTorch's
-    ``UpperConfidenceBound`` takes its square root. The context is that of the row ``z``;
-    the selection rules put the reference context there.
+    ``α(z) = E Φ(f(z)) + β sqrt(V Φ(f(z)))`` (Eq. 8 of [Fauvel2022contextual]_), with
+    the exact moments. ``β`` multiplies the standard deviation, where BoTorch's
+    ``UpperConfidenceBound`` takes its square root. The context is that of the row
+    ``z``; the selection rules put the reference context there.
 
     Example:
         >>> acqf = BinaryUpperConfidenceBound(model)
@@ -123,8 +123,8 @@ class LatentUpperConfidenceBound(AcquisitionFunction):
 class BernoulliMutualInformation(AcquisitionFunction):
     r"""The information that a trial's outcome gives about the latent function (BALD).
 
-    ``I(c, f | z) = H(E p(c=1|f)) - E H(p(c=1|f))`` in nats [Houlsby2011bald]_, exact, with
-    the guess and lapse rates of the model's likelihood. On a model of pass/fail
+    ``I(c, f | z) = H(E p(c=1|f)) - E H(p(c=1|f))`` in nats [Houlsby2011bald]_, exact,
+    with the guess and lapse rates of the model's likelihood. On a model of pass/fail
     outcomes a candidate is one row; on a preference model it is a duel, a ``q = 2``
     batch.
 

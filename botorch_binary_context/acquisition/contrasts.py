@@ -1,8 +1,8 @@
 r"""
 What candidate trials observe of the latent function, and its posterior.
 
-A candidate is a ``q = 1`` batch on a model of pass/fail outcomes and a ``q = 2`` batch, a
-duel, on a preference model. Everything is computed for the candidates' contrasts
+A candidate is a ``q = 1`` batch on a model of pass/fail outcomes and a ``q = 2`` batch,
+a duel, on a preference model. Everything is computed for the candidates' contrasts
 directly, in the folded layout of :mod:`botorch_binary_context.batching`.
 """
 
@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import torch
 from botorch.exceptions import UnsupportedError
-from gpytorch import settings
 from torch import Tensor
 
 from botorch_binary_context.batching import expand_batch, fold, unfold
-from botorch_binary_context.covariance import covariance, variance
+from botorch_binary_context.covariance import clamp_variance, covariance, variance
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 
 
@@ -28,7 +27,8 @@ class Contrasts:
         model: The model.
         batch: The batch shape of the candidates, ``t x batch_shape``.
         rows: The transformed rows of the candidates, ``batch_shape x (T q) x d``.
-        cross: The prior covariance with the training contrasts, ``batch_shape x n x T``.
+        cross: The prior covariance with the training contrasts,
+            ``batch_shape x n x T``.
         prior_mean: ``batch_shape x T``.
         prior_variance: ``batch_shape x T``.
     """
@@ -69,13 +69,12 @@ class Contrasts:
         )
 
     def moments(self) -> tuple[Tensor, Tensor]:
-        r"""The posterior mean and variance of the contrasts, ``batch_shape x T`` each."""
+        r"""The posterior mean and variance of the contrasts, ``batch_shape x T``."""
         approximation = self.model.laplace_approximation
         weights = approximation.weights.unsqueeze(-2)
         mean = self.prior_mean + (weights @ self.cross).squeeze(-2)
         explained = approximation.whiten(self.cross).square().sum(dim=-2)
-        lowest = settings.min_variance.value(mean.dtype)
-        return mean, (self.prior_variance - explained).clamp_min(lowest)
+        return mean, clamp_variance(self.prior_variance - explained)
 
     def unfold(self, values: Tensor) -> Tensor:
         r"""Values of the candidates in the shape they came in.
@@ -126,7 +125,7 @@ def _check_candidates(model: LaplaceGP, X: Tensor) -> None:
     if X.shape[-2] != points:
         kind = "one row" if points == 1 else "a duel, two rows"
         raise UnsupportedError(
-            f"Expected each candidate of ``X`` to be {kind}, but got {X.shape[-2]} rows."
+            f"Expected candidates of ``X`` to be {kind}, but got {X.shape[-2]} rows."
         )
 
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.utils.transforms import t_batch_mode_transform
-from gpytorch import settings
 from torch import Tensor
 
 from botorch_binary_context.acquisition.contrasts import Contrasts
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.covariance import covariance
+from botorch_binary_context.covariance import clamp_variance, covariance, variance
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.optim import SearchOptions, maximize
 from botorch_binary_context.probability import bernoulli_entropy
@@ -51,8 +50,8 @@ class ContextualJointEntropySearch(AcquisitionFunction):
     r"""The information of a trial about where the optimum is and how good it is.
 
     With ``M`` functions drawn from the posterior, ``(x*_m, f*_m)`` their maxima in the
-    reference context and ``p_m`` the success probability after conditioning the Gaussian
-    posterior on ``f(s₀, x*_m) = f*_m`` (a rank-one update),
+    reference context and ``p_m`` the success probability after conditioning the
+    Gaussian posterior on ``f(s₀, x*_m) = f*_m`` (a rank-one update),
 
         ``α(s,x) = H(p̄) - (1/M) Σ_m H(p_m)``,  ``p̄ = (1/M) Σ_m p_m``,
 
@@ -113,9 +112,9 @@ class ContextualJointEntropySearch(AcquisitionFunction):
             root = approximation.sqrt_information.unsqueeze(-1)
             solution = torch.cholesky_solve(root * cross, approximation.cholesky)
             self.projected = root * solution  # batch_shape x n x M
-            posterior = model.posterior(optima.unsqueeze(-2).movedim(-3, 0))
-            self.variance = posterior.variance[..., 0, 0].movedim(0, -1)
-            mean = posterior.mean[..., 0, 0].movedim(0, -1)
+            mean = model.posterior_mean(optima)
+            prior = variance(model.covar_module, self.optima)
+            self.variance = clamp_variance(prior - (cross * self.projected).sum(dim=-2))
             self.surprise = (values - mean) / self.variance  # batch_shape x M
 
     @t_batch_mode_transform()  # pyright: ignore[reportArgumentType]
@@ -141,19 +140,17 @@ class ContextualJointEntropySearch(AcquisitionFunction):
         """
         likelihood = self.model.likelihood
         contrasts = Contrasts.of(self.model, X)
-        mean, variance = contrasts.moments()  # batch_shape x T
+        mean, spread = contrasts.moments()  # batch_shape x T
         covar = covariance(self.model.covar_module, contrasts.rows, self.optima)
         covar = likelihood.contrast(covar, dim=-2) - contrasts.cross.mT @ self.projected
-        lowest = settings.min_variance.value(mean.dtype)
-        conditioned = likelihood.probability_moments(
+        explained = covar.square() / self.variance.unsqueeze(-2)
+        conditioned, _ = likelihood.probability_moments(
             mean.unsqueeze(-1) + covar * self.surprise.unsqueeze(-2),
-            (
-                variance.unsqueeze(-1) - covar.square() / self.variance.unsqueeze(-2)
-            ).clamp_min(lowest),
-        )[0]  # batch_shape x T x M
+            clamp_variance(spread.unsqueeze(-1) - explained),
+        )  # batch_shape x T x M
         if self.mixture:
             predicted = conditioned.mean(dim=-1)
         else:
-            predicted = likelihood.probability_moments(mean, variance)[0]
+            predicted = likelihood.probability_moments(mean, spread)[0]
         known = bernoulli_entropy(conditioned).mean(dim=-1)
         return contrasts.unfold(bernoulli_entropy(predicted) - known)

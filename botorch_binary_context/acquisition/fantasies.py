@@ -1,12 +1,12 @@
 r"""
 Posterior modes after one more trial, for many candidates and both outcomes at once.
 
-The data of a model stay the same while candidates vary, so one factorisation serves all of
-them. The mode of the data plus a fantasised trial is found by a chord iteration: Newton's
-method with the curvature of the old data held at the old mode, bordered by the row of
-the new trial with its own curvature. Every step is a product with shared ``n x n``
-matrices. Its derivative in the candidate follows from the implicit function theorem,
-with an adjoint system that is solved by the same iteration.
+The data of a model stay the same while candidates vary, so one factorisation serves all
+of them. The mode of the data plus a fantasised trial is found by a chord iteration:
+Newton's method with the curvature of the old data held at the old mode, bordered by the
+row of the new trial with its own curvature. Every step is a product with shared
+``n x n`` matrices. Its derivative in the candidate follows from the implicit function
+theorem, with an adjoint system that is solved by the same iteration.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Fantasies:
         spread = self.prior_variance - _dot(self.cross, projected)
         a, a_new = self.start(projected, spread)
         tolerance = max(TOLERANCE, 1e2 * torch.finfo(a.dtype).eps)
-        last = torch.full_like(a_new, torch.inf)
+        error = last = torch.full_like(a_new, torch.inf)
         for _ in range(MAX_CHORD_STEPS):
             f, f_new = self.contrasts(a, a_new)
             old, new = self.derivatives(f, f_new)
@@ -210,7 +210,7 @@ class Fantasies:
         x, x_new = torch.zeros_like(b), torch.zeros_like(b_new)
         r, r_new = b, b_new
         scale = torch.maximum(_largest(b), b_new.abs())
-        last = torch.full_like(b_new, torch.inf)
+        error = last = torch.full_like(b_new, torch.inf)
         for _ in range(2 * MAX_CHORD_STEPS):
             step = (r_new - _dot(projected, r)) / (1 + h * spread)
             x = x + self.shared.S.mT @ (r - self.cross * (h * step).unsqueeze(-2))
@@ -299,8 +299,8 @@ def fantasy_weights(
         labels: Their fantasised labels, ``batch_shape x C``.
 
     Returns:
-        ``a``, ``batch_shape x n x C``, and ``a'``, ``batch_shape x C``; differentiable once
-        in the prior moments of the trials.
+        ``a``, ``batch_shape x n x C``, and ``a'``, ``batch_shape x C``; differentiable
+        once in the prior moments of the trials.
     """
     return _FantasyWeights.apply(  # pyright: ignore[reportReturnType]
         cross, prior_mean, prior_variance, labels, shared

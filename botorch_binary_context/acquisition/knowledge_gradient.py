@@ -2,8 +2,9 @@ r"""
 The contextual binary knowledge gradient, nested and one-shot.
 
 How much one more trial is expected to raise the maximum of the posterior mean in the
-reference context (section 3.2 and supplements 2 and 3 of [Fauvel2022contextual]_). Only two
-outcomes exist, so the expectation is exact: two fantasy posteriors for each candidate.
+reference context (section 3.2 and supplements 2 and 3 of [Fauvel2022contextual]_). Only
+two outcomes exist, so the expectation is exact: two fantasy posteriors for each
+candidate.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class _Posteriors:
         return self.model.prior_mean(points).unsqueeze(-2) + update
 
     def means_at_own(self, points: Tensor) -> Tensor:
-        """Each at its own point, ``batch_shape x C x d``: a ``batch_shape x C`` tensor."""
+        """Each at its own point of ``batch_shape x C x d``: ``batch_shape x C``."""
         model, contrast = self.model, self.model.likelihood.contrast
         cross = contrast(covariance(model.covar_module, points, model.datapoints))
         num_rows = model.likelihood.points_per_trial
@@ -129,9 +130,9 @@ class _KnowledgeGradient(AcquisitionFunction):
 class ContextualBinaryKnowledgeGradient(_KnowledgeGradient):
     r"""The contextual binary knowledge gradient (cBKG).
 
-    ``KG(s,x) = Σ_c p(c|s,x) max_{x'} E[f(s₀,x') | D, (s,x,c)] - max_{x'} E[f(s₀,x') | D]``
-    (Eq. S26 of [Fauvel2022contextual]_). The inner maximum is sought among points of the
-    box and then polished by a local search; its gradient follows from the envelope
+    ``KG(s,x) = Σ_c p(c|s,x) max_{x'} E[f(s₀,x')|D,(s,x,c)] - max_{x'} E[f(s₀,x')|D]``
+    (Eq. S26 of [Fauvel2022contextual]_). The inner maximum is sought among points of
+    the box and then polished by a local search; its gradient follows from the envelope
     theorem with ``x'`` held fixed. Laplace posteriors are not exactly a martingale, so
     the value may be slightly negative.
 
@@ -247,7 +248,7 @@ class ContextualBinaryKnowledgeGradient(_KnowledgeGradient):
         return torch.cat(parts, dim=-2)
 
     def _inner_maximizers(self, posteriors: _Posteriors) -> Tensor:
-        """The transformed maximisers of the fantasy posterior means, ``... x C x d``."""
+        """The transformed maximisers of the fantasies' means, ``... x C x d``."""
         low, high = self.space.parameter_bounds
         start = self._best_searched(posteriors)
 
@@ -274,7 +275,8 @@ class OneShotContextualBinaryKnowledgeGradient(
     Example:
         >>> acqf = OneShotContextualBinaryKnowledgeGradient(model, space)
         >>> optimize_acqf(acqf, space.bounds, q=1, num_restarts=10, raw_samples=256,
-        ...               ic_generator=gen_one_shot_knowledge_gradient_initial_conditions)
+        ...
+        ic_generator=gen_one_shot_knowledge_gradient_initial_conditions)
     """
 
     def __init__(

@@ -43,7 +43,8 @@ class BinaryLaplaceGP(LaplaceGP):
         r"""
         Args:
             train_X: The trials, ``batch_shape x n x d``; ``n`` may be zero.
-            train_Y: Their outcomes, ``batch_shape x n x 1``: 1 for a pass, 0 for a fail.
+            train_Y: Their outcomes, ``batch_shape x n x 1``: 1 for a pass, 0 for a
+                fail.
             likelihood: By default a ``ProbitLikelihood`` without guesses and lapses.
             covar_module: The kernel of the latent function. By default a squared
                 exponential with priors, for inputs in the unit cube.

@@ -1,10 +1,10 @@
 r"""
 The Laplace approximation of a latent Gaussian process, as pure functions.
 
-Everything is written for the prior mean ``m`` and covariance ``K`` of the *contrasts* that
-the trials observe (``f(z)`` for a pass/fail trial, ``f(z₁) - f(z₂)`` for a duel), with any
-number of leading batch dimensions. How the mode is found (:func:`find_mode`) and how it is
-differentiated (:func:`attach_gradient`) are two things apart.
+Everything is written for the prior mean ``m`` and covariance ``K`` of the *contrasts*
+that the trials observe (``f(z)`` for a pass/fail trial, ``f(z₁) - f(z₂)`` for a duel),
+with any number of leading batch dimensions. How the mode is found (:func:`find_mode`)
+and how it is differentiated (:func:`attach_gradient`) are two things apart.
 
 .. [Rasmussen2006gpml]
     C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. 2006.
@@ -33,8 +33,8 @@ class LaplaceApproximation:
     Attributes:
         mode: The posterior mode ``f̂``, ``batch_shape x n``.
         residual: ``f̂ - m``, ``batch_shape x n``.
-        weights: ``a = ∇ log p(c|f̂)``, ``batch_shape x n``; the posterior mean at a point
-            is ``m* + k*ᵀ a``.
+        weights: ``a = ∇ log p(c|f̂)``, ``batch_shape x n``; the posterior mean at a
+            point is ``m* + k*ᵀ a``.
         sqrt_information: ``W½``, ``batch_shape x n``.
         cholesky: The factor of ``B = I + W½ K W½``, ``batch_shape x n x n``.
         log_likelihood: ``Σ log p(c|f̂)``, ``batch_shape``.
@@ -118,9 +118,9 @@ def find_mode(
     r"""Newton's method for the posterior mode, in the weights ``a`` of ``f = m + K a``.
 
     Algorithm 3.1 of [Rasmussen2006gpml]_, batched: every step factors
-    ``B = I + W½ K W½``, whose eigenvalues are at least one, and never inverts ``K``. A step
-    that does not raise the log posterior is halved; an element of the batch that is
-    done stops moving. The end is reached when ``a = ∇ log p(c|f)`` to rounding, and
+    ``B = I + W½ K W½``, whose eigenvalues are at least one, and never inverts ``K``. A
+    step that does not raise the log posterior is halved; an element of the batch that
+    is done stops moving. The end is reached when ``a = ∇ log p(c|f)`` to rounding, and
     so for the contrasts that follow from both. Where the likelihood is not log-concave,
     ``W`` is the Fisher information, which always climbs but converges slowly: near the
     end the true Hessian takes over.
@@ -130,7 +130,8 @@ def find_mode(
         prior_mean: The prior mean ``m``, ``batch_shape x n``.
         K: The prior covariance, ``batch_shape x n x n``.
         targets: Labels in {0, 1}, ``batch_shape x n``.
-        initial_weights: Where to start, ``batch_shape x n``; by default at the prior mean.
+        initial_weights: Where to start, ``batch_shape x n``; by default at the prior
+            mean.
 
     Returns:
         The mode, ``batch_shape x n``.
@@ -227,7 +228,7 @@ class _Search:
         return self.evaluate(torch.where(rejected[..., None], state.weights, weights))
 
     def is_rejected(self, trial: _State, state: _State) -> Tensor:
-        """Whether a step lowered the log posterior by more than rounding (or to NaN)."""
+        """Whether a step lowered the log posterior beyond rounding, or to NaN."""
         # A sum of n terms of order one: the search climbs from log ½ per trial.
         slack = 8 * torch.finfo(self.K.dtype).eps * (1 + self.K.shape[-1])
         return ~(trial.objective - state.objective >= -slack)
@@ -296,8 +297,8 @@ def attach_gradient(
 ) -> Tensor:
     r"""Make the mode a differentiable function of the prior it belongs to.
 
-    The true Hessian of the likelihood is used, also where :func:`find_mode` stepped with
-    the Fisher information.
+    The true Hessian of the likelihood is used, also where :func:`find_mode` stepped
+    with the Fisher information.
 
     Args:
         likelihood: The likelihood of the trials.

@@ -1,9 +1,9 @@
 r"""
 The Gaussian process model behind pass/fail outcomes and duels.
 
-Both are linear contrasts of one latent function seen through a probit, so one class holds
-the training data, the Laplace approximation and the posterior; what a trial observes of
-the latent function is said by the likelihood.
+Both are linear contrasts of one latent function seen through a probit, so one class
+holds the training data, the Laplace approximation and the posterior; what a trial
+observes of the latent function is said by the likelihood.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
 class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
     r"""A latent Gaussian process observed through binary trials.
 
-    In ``eval`` mode a call returns the latent posterior at points, in ``train`` mode the
-    prior of the contrasts of the training trials (what a marginal likelihood takes). The
-    Laplace approximation is computed once and kept until the data or the mode of the
-    model change.
+    In ``eval`` mode a call returns the latent posterior at points, in ``train`` mode
+    the prior of the contrasts of the training trials (what a marginal likelihood
+    takes). The Laplace approximation is computed once and kept until the data or the
+    mode of the model change.
     """
 
     likelihood: ProbitLikelihood
@@ -138,8 +138,8 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
     def laplace_approximation(self) -> LaplaceApproximation:
         r"""The Gaussian approximation of the posterior of the training contrasts.
 
-        It carries a graph to the training inputs if those require a gradient, and to the
-        hyperparameters only within ``botorch.settings.propagate_grads``.
+        It carries a graph to the training inputs if those require a gradient, and to
+        the hyperparameters only within ``botorch.settings.propagate_grads``.
         """
         # A graph that exists only because of this call's settings is not kept.
         if settings.propagate_grads.on():
@@ -224,7 +224,8 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         """
         if isinstance(self.mean_module, ZeroMean):
             return X.new_zeros(X.shape[:-1])
-        return self.mean_module(X)
+        mean: Any = self.mean_module(X)
+        return mean
 
     def _cross_covariance(self, X: Tensor) -> Tensor:
         r"""The prior covariance of the training contrasts with latent values at points.
@@ -306,7 +307,7 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         if self.training:
             self.eval()
         X = self.transform_inputs(X)
-        mvn = self(X)
+        mvn: Any = self(X)
         if observation_noise:
             contrasts = self.likelihood.contrast_distribution(mvn)
             posterior: Posterior = LabelPosterior(contrasts, self.likelihood)
@@ -333,7 +334,7 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
     def _check_output_indices(self, output_indices: list[int] | None) -> None:
         if output_indices is not None and any(i not in (0, -1) for i in output_indices):
             raise UnsupportedError(
-                "Expected ``output_indices`` to be None or [0], since the model has one "
+                "Expected ``output_indices`` to be None or [0] for a model with one "
                 f"output, but got {output_indices}."
             )
 
@@ -367,8 +368,8 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> Self:
         r"""The same model, with the same hyperparameters, given more trials.
 
-        The mode of the new model is searched from that of this one. The posterior of the
-        new model is differentiable in ``X``.
+        The mode of the new model is searched from that of this one. The posterior of
+        the new model is differentiable in ``X``.
 
         Args:
             X: Trials in the form of ``train_X`` with ``n'`` in the place of ``n``; its
@@ -429,10 +430,10 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
             strict: Whether shape, dtype and device must stay the same.
         """
         if inputs is not None:
-            inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+            trials = inputs if isinstance(inputs, Tensor) else inputs[0]
             if strict:
-                _check_alike("inputs", inputs[0], self.train_inputs[0])
-            self.train_inputs = inputs
+                _check_alike("inputs", trials, self.train_inputs[0])
+            self.train_inputs = (trials,)
         if targets is not None:
             check_labels(targets, name="targets")
             if strict:

@@ -27,14 +27,14 @@ from botorch_binary_context.models.validation import check_duel_contexts
 class PreferenceLaplaceGP(LaplaceGP):
     r"""A model of the value function behind duels in a context.
 
-    ``p(c=1|z₁,z₂) = Φ(f(z₁) - f(z₂))`` with a Gaussian process prior on ``f`` (section 3.4
-    of [Fauvel2022contextual]_). The posterior is over the value function ``f``, so that
-    every BoTorch acquisition function works on it; what the data cannot tell, a constant
-    added to ``f``, keeps its prior. Inference is in the space of the ``n`` duels, however
-    many points they compare.
+    ``p(c=1|z₁,z₂) = Φ(f(z₁) - f(z₂))`` with a Gaussian process prior on ``f`` (section
+    3.4 of [Fauvel2022contextual]_). The posterior is over the value function ``f``, so
+    that every BoTorch acquisition function works on it; what the data cannot tell, a
+    constant added to ``f``, keeps its prior. Inference is in the space of the ``n``
+    duels, however many points they compare.
 
-    A duel is a ``q = 2`` batch: label posteriors and fantasies take consecutive pairs of
-    rows.
+    A duel is a ``q = 2`` batch: label posteriors and fantasies take consecutive pairs
+    of rows.
 
     Example:
         >>> pairs = torch.rand(20, 2, 3, dtype=torch.double)
@@ -57,8 +57,8 @@ class PreferenceLaplaceGP(LaplaceGP):
         r"""
         Args:
             train_X: The duels, ``batch_shape x n x 2 x d``; ``n`` may be zero.
-            train_Y: Their outcomes, ``batch_shape x n x 1``: 1 where the first row of the
-                pair is preferred, 0 where the second is.
+            train_Y: Their outcomes, ``batch_shape x n x 1``: 1 where the first row of
+                the pair is preferred, 0 where the second is.
             likelihood: By default a ``PreferenceLikelihood``.
             covar_module: The kernel of the value function. By default a squared
                 exponential with priors, for inputs in the unit cube.
@@ -88,8 +88,8 @@ class PreferenceLaplaceGP(LaplaceGP):
 
         Args:
             datapoints: The items, ``batch_shape x m x d``.
-            comparisons: Integer pairs of rows of ``datapoints``, ``batch_shape x n x 2``;
-                the first of a pair is preferred to the second.
+            comparisons: Integer pairs of rows of ``datapoints``,
+                ``batch_shape x n x 2``; the first of a pair is preferred to the second.
             kwargs: Further arguments of the constructor.
 
         Returns:
@@ -97,7 +97,7 @@ class PreferenceLaplaceGP(LaplaceGP):
         """
         if comparisons.shape[-1] != 2 or comparisons.is_floating_point():
             raise InputDataError(
-                "Expected ``comparisons`` to be integers of shape ``batch_shape x n x 2``, "
+                "Expected ``comparisons`` to be integers, ``batch_shape x n x 2``, "
                 f"but got {comparisons.dtype} of shape {list(comparisons.shape)}."
             )
         m = datapoints.shape[-2]
@@ -106,8 +106,8 @@ class PreferenceLaplaceGP(LaplaceGP):
             and not 0 <= int(comparisons.min()) <= int(comparisons.max()) < m
         ):
             raise InputDataError(
-                f"Expected ``comparisons`` to be rows 0 to {m - 1} of ``datapoints``, but "
-                f"got {int(comparisons.min())} to {int(comparisons.max())}."
+                f"Expected ``comparisons`` to be rows 0 to {m - 1} of ``datapoints``, "
+                f"but got {int(comparisons.min())} to {int(comparisons.max())}."
             )
         pairs = _gather_rows(datapoints, comparisons)
         return cls(pairs, torch.ones_like(pairs[..., 0, :1]), **kwargs)
@@ -127,7 +127,8 @@ class PreferenceLaplaceGP(LaplaceGP):
                 "Expected ``training_data`` to be a ``RankingDataset``, but got "
                 f"{type(training_data).__name__}."
             )
-        values, indices = training_data._X.values, training_data._X.indices
+        container: Any = training_data._X
+        values, indices = container.values, container.indices
         ranks = training_data.Y
         if ranks.shape[-1] != 2 or bool((ranks[..., 0] == ranks[..., 1]).any()):
             raise UnsupportedError(
@@ -150,8 +151,8 @@ class PreferenceLaplaceGP(LaplaceGP):
         r"""Condition the model on sampled outcomes of duels.
 
         Args:
-            X: Duels as consecutive pairs of rows, ``batch_shape x 2n' x d``; a ``q = 2``
-                batch is one duel.
+            X: Duels as consecutive pairs of rows, ``batch_shape x 2n' x d``; a
+                ``q = 2`` batch is one duel.
             sampler: Draws the labels.
             observation_noise: Not used, as in ``FantasizeMixin`` for models without a
                 noise level.

@@ -1,5 +1,6 @@
 r"""
-Checks of training data: every message names the argument, its value and what it should be.
+Checks of training data: every message names the argument, its value and what it should
+be.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ def check_trials(train_X: Tensor, train_Y: Tensor, points_per_trial: int) -> Non
     r"""Check that inputs and labels describe the same trials, and are legal.
 
     Args:
-        train_X: ``batch_shape x n x d`` (pass/fail) or ``batch_shape x n x 2 x d`` (duels).
+        train_X: ``batch_shape x n x d`` (pass/fail) or ``batch_shape x n x 2 x d``
+            (duels).
         train_Y: ``batch_shape x n x 1``, labels in {0, 1}.
         points_per_trial: 1 for pass/fail trials, 2 for duels.
     """
@@ -26,15 +28,15 @@ def check_trials(train_X: Tensor, train_Y: Tensor, points_per_trial: int) -> Non
     if points_per_trial == 2:
         if train_X.ndim < 3 or train_X.shape[-2] != 2:
             raise BotorchTensorDimensionError(
-                "Expected ``train_X`` to hold duels, ``batch_shape x n x 2 x d``, but got "
-                f"shape {list(train_X.shape)}."
+                "Expected ``train_X`` to hold duels, ``batch_shape x n x 2 x d``, but "
+                f"got shape {list(train_X.shape)}."
             )
         row_shape = train_X.shape[:-2]
     if train_X.ndim < 2 or train_Y.shape != (*row_shape, 1):
         raise BotorchTensorDimensionError(
-            "Expected ``train_Y`` to have one label for each trial of ``train_X``, shape "
-            f"{[*row_shape, 1]}, but got {list(train_Y.shape)} for ``train_X`` of shape "
-            f"{list(train_X.shape)}."
+            "Expected ``train_Y`` to have one label for each trial of ``train_X``, "
+            f"shape {[*row_shape, 1]}, but got {list(train_Y.shape)} for ``train_X`` "
+            f"of shape {list(train_X.shape)}."
         )
     check_dtypes(train_X, train_Y)
     check_inputs(train_X)

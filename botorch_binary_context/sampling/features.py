@@ -1,8 +1,9 @@
 r"""
-Finite features of kernels, ``k(z,z') ≈ φ(z)ᵀφ(z')``, for drawing functions from a prior.
+Finite features of kernels, ``k(z,z') ≈ φ(z)ᵀφ(z')``, for drawing functions from a
+prior.
 
-The features of a composed kernel follow from those of its parts: a context multiplies the
-features of the parameters, a sum joins features, a product multiplies all pairs.
+The features of a composed kernel follow from those of its parts: a context multiplies
+the features of the parameters, a sum joins features, a product multiplies all pairs.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ class FeatureOptions:
     r"""How a kernel is approximated by features.
 
     Attributes:
-        bounds: The ``2 x d`` box in which they are used; without one, stationary kernels
-            get random Fourier features.
+        bounds: The ``2 x d`` box in which they are used; without one, stationary
+            kernels get random Fourier features.
         dim: The number of columns.
         max_features: The most Hilbert-space features, and the number of random ones.
     """
@@ -66,13 +67,13 @@ def kernel_features(kernel: Kernel, options: FeatureOptions) -> Features:
     r"""Features of a kernel.
 
     Args:
-        kernel: A stationary kernel (squared exponential or Matérn), a context kernel, or a
-            scaling, sum or product of such.
+        kernel: A stationary kernel (squared exponential or Matérn), a context kernel,
+            or a scaling, sum or product of such.
         options: Where and how well the features are to approximate the kernel.
 
     Returns:
-        A function of ``batch_shape x q x d`` points to ``batch_shape x q x m`` features,
-        differentiable.
+        A function of ``batch_shape x q x d`` points to ``batch_shape x q x m``
+        features, differentiable.
     """
     active_dims: Any = kernel.active_dims
     if active_dims is None:
@@ -108,13 +109,17 @@ def _scaled(kernel: ScaleKernel, options: FeatureOptions) -> Features:
     return lambda X: root * inner(X)
 
 
+def _parts(kernel: AdditiveKernel | ProductKernel) -> list[Any]:
+    return list(kernel.kernels)
+
+
 def _joined(kernel: AdditiveKernel, options: FeatureOptions) -> Features:
-    parts = [kernel_features(k, options) for k in kernel.kernels]
+    parts = [kernel_features(k, options) for k in _parts(kernel)]
     return lambda X: _concatenate([part(X) for part in parts])
 
 
 def _multiplied(kernel: ProductKernel, options: FeatureOptions) -> Features:
-    parts = [kernel_features(k, options) for k in kernel.kernels]
+    parts = [kernel_features(k, options) for k in _parts(kernel)]
 
     def features(X: Tensor) -> Tensor:
         product = parts[0](X)

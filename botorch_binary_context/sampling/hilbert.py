@@ -1,8 +1,8 @@
 r"""
 Hilbert-space features of stationary kernels on a box.
 
-The eigenfunctions of the Laplace operator on ``[-L, L]^d``, products of sines, weighted by
-the kernel's spectral density at their frequencies, approximate the kernel inside the
+The eigenfunctions of the Laplace operator on ``[-L, L]^d``, products of sines, weighted
+by the kernel's spectral density at their frequencies, approximate the kernel inside the
 box [Solin2020hilbert]_. Unlike random features they are deterministic, and a few dozen
 per dimension leave an error far below what a sample shows.
 

@@ -31,16 +31,13 @@ from botorch_binary_context.sampling.features import (
     kernel_features,
 )
 
-# The noise, relative to the prior, with which weight-space paths meet latent values.
-WEIGHT_SPACE_NOISE = 1e-3
-
 
 class LaplaceSamplePaths(SamplePath):
     r"""Functions drawn from the posterior of the latent function.
 
-    Points are broadcast against the paths as everywhere in BoTorch: the batch dimensions
-    of ``X`` end in ``sample_shape x batch_shape``, or in ``batch_shape`` if all paths are
-    evaluated at the same points.
+    Points are broadcast against the paths as everywhere in BoTorch: the batch
+    dimensions of ``X`` end in ``sample_shape x batch_shape``, or in ``batch_shape`` if
+    all paths are evaluated at the same points.
 
     Example:
         >>> paths = draw_sample_paths(model, 16, bounds=space.bounds)
@@ -115,7 +112,8 @@ def draw_sample_paths(
 ) -> LaplaceSamplePaths:
     r"""Draw functions from the posterior by decoupled bases.
 
-    ``f(·) = m(·) + φ(·)ᵀω + k(·,X) (a - W½ B⁻¹ (W½ Φω + ε))`` with ``ω`` and ``ε`` standard
+    ``f(·) = m(·) + φ(·)ᵀω + k(·,X) (a - W½ B⁻¹ (W½ Φω + ε))`` with ``ω`` and ``ε``
+    standard
     normal: Matheron's rule (Eq. S33 of [Fauvel2022contextual]_) for the Laplace
     approximation, in a form that never divides by the information ``W`` of a saturated
     trial.
@@ -153,14 +151,16 @@ def draw_weight_space_paths(
 
     The two steps of supplement 7.2 of [Fauvel2022contextual]_: latent values at the
     training trials from their Laplace posterior, then weights given these values. Its
-    variance starves where the data outnumber the features; :func:`draw_sample_paths` does
-    not.
+    variance starves where the data outnumber the features; :func:`draw_sample_paths`
+    does not.
 
     Args:
         model: A model of pass/fail outcomes or duels.
         num_paths: The number of paths, or the shape of the set of paths.
         bounds: The ``2 x d`` box in which the paths are to be evaluated.
         max_features: The most features.
+        noise: The standard deviation, relative to the prior's, with which the features
+            meet the latent values.
         seed: The seed of the draw.
 
     Returns:
@@ -225,7 +225,7 @@ def _update_weights(model: LaplaceGP, values: Tensor, noise: Tensor) -> Tensor:
 
 
 def _draw_training_values(model: LaplaceGP, sample_shape: torch.Size) -> Tensor:
-    """Draws from the posterior of the training contrasts, relative to the prior mean."""
+    """Draws of the training contrasts' posterior, relative to the prior mean."""
     K = model.training_covariance
     shape = (*sample_shape, K.shape[-1])
     prior = torch.randn(shape, dtype=K.dtype, device=K.device)

@@ -707,25 +707,24 @@ class TestDtype(StrictTestCase):
 
     def test_conversion(self) -> None:
         for model_class in MODEL_CLASSES:
-            model = random_model(model_class, input_transform=Normalize(2))
             X = uniform(3, 2, seed=3)
-            expected = latent(model, X)
             for convert in (
                 lambda m: m.to(torch.float),
                 lambda m: m.float(),
                 lambda m: m.to(torch.zeros(1)),
             ):
-                single = convert(deepcopy(model))
+                model = random_model(model_class, input_transform=Normalize(2))
+                expected = latent(model, X)  # fills the cache
+                single = convert(model)
                 found = latent(single, X.float())
                 self.assertEqual(found.mean.dtype, torch.float)
                 self.assertAllClose(found.mean.double(), expected.mean, atol=1e-4)
                 single.train()
                 self.assertEqual(single.train_inputs[0].dtype, torch.float)
                 self.assertEqual(single.train_targets.dtype, torch.float)
-            back = deepcopy(model).float().double()
-            found = latent(back, X)
-            self.assertEqual(found.mean.dtype, torch.double)
-            self.assertAllClose(found.mean, expected.mean, atol=1e-4)
+                found = latent(single.double(), X)
+                self.assertEqual(found.mean.dtype, torch.double)
+                self.assertAllClose(found.mean, expected.mean, atol=1e-4)
 
     def test_follows_the_data_not_the_default(self) -> None:
         # GPyTorch makes its parameters in torch's default dtype, single precision.

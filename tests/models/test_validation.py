@@ -199,7 +199,7 @@ class TestPosteriorArguments(StrictTestCase):
             X = uniform(2, 2)
             model.posterior(X, output_indices=[0])
             self.assertIs(model.subset_output([0]), model)
-            message = r"``output_indices`` to be None or \[0\], .* but got \[1\]"
+            message = r"``output_indices`` to be None or \[0\] .*but got \[1\]"
             with self.assertRaisesRegex(UnsupportedError, message):
                 model.posterior(X, output_indices=[1])
             with self.assertRaisesRegex(UnsupportedError, message):

@@ -1,0 +1,297 @@
+r"""Small problems in a context, with a Laplace posterior written by hand beside them.
+
+The posterior by hand follows supplement 1 of the paper in numpy: plain Newton steps from
+the prior mean, dense solves, kernels as formulas. It shares no code with the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.models.transforms import Normalize
+from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
+from gpytorch.means import ConstantMean
+from scipy.special import ndtr
+from torch import Tensor
+
+from botorch_binary_context import (
+    AdditiveContextKernel,
+    BinaryLaplaceGP,
+    ContextSpace,
+    MultiplicativeContextKernel,
+    PreferenceLaplaceGP,
+    PreferenceLikelihood,
+    ProbitLikelihood,
+)
+from tests.helpers import AnyModel, ModelClass, double, random_trials, uniform
+
+Array = np.ndarray
+ArrayKernel = Callable[[Array, Array], Array]
+
+CONTEXT_KINDS = ("multiplicative", "additive", "product")
+KINDS = (*CONTEXT_KINDS, "none")
+
+
+@dataclass(frozen=True)
+class LaplaceByHand:
+    """The Laplace posterior of a latent function, by plain Newton.
+
+    Attributes:
+        kernel: Maps ``n x d`` and ``m x d`` rows to their ``n x m`` covariance.
+        trials: ``n x q x d``, with ``q = 1`` for outcomes and ``q = 2`` for duels.
+        labels: ``n`` of them, 0 or 1.
+        constant: The prior mean of the latent function.
+        guess_rate: The success probability at ``f = -∞``.
+    """
+
+    kernel: ArrayKernel
+    trials: Array
+    labels: Array
+    constant: float = 0.0
+    guess_rate: float = 0.0
+
+    def prior(self, first: Array, second: Array) -> Array:
+        """The prior covariance of what trials observe; points are ``m x 1 x d``."""
+        blocks = [
+            sign1 * sign2 * self.kernel(first[:, i], second[:, j])
+            for i, sign1 in enumerate((1, -1)[: first.shape[1]])
+            for j, sign2 in enumerate((1, -1)[: second.shape[1]])
+        ]
+        return np.sum(blocks, axis=0)
+
+    def prior_mean(self, trials: Array) -> Array:
+        return np.full(len(trials), self.constant if trials.shape[1] == 1 else 0.0)
+
+    def derivatives(self, f: Array) -> tuple[Array, Array]:
+        """Of the log-likelihood: the gradient, and the information ``W``."""
+        success = self.guess_rate + (1 - self.guess_rate) * ndtr(f)
+        slope = (1 - self.guess_rate) * np.exp(-(f**2) / 2) / np.sqrt(2 * np.pi)
+        sign = 2 * self.labels - 1
+        probability = np.where(sign > 0, success, (1 - self.guess_rate) * ndtr(-f))
+        gradient = sign * slope / probability
+        if self.guess_rate:
+            return gradient, slope**2 / (success * (1 - success))
+        return gradient, gradient**2 + f * gradient
+
+    @cached_property
+    def gradient_and_information(self) -> tuple[Array, Array]:
+        """At the mode."""
+        K, mean = self.prior(self.trials, self.trials), self.prior_mean(self.trials)
+        f = mean
+        for _ in range(300 if self.guess_rate else 30):
+            gradient, W = self.derivatives(f)
+            system = np.eye(len(f)) + W[:, None] * K
+            f = mean + K @ np.linalg.solve(system, W * (f - mean) + gradient)
+        gradient, W = self.derivatives(f)
+        assert np.allclose(f, mean + K @ gradient, rtol=0, atol=1e-12)
+        return gradient, W
+
+    def mean(self, trials: Array) -> Array:
+        """Of what trials observe, or of the latent values at ``m x 1 x d`` points."""
+        gradient, _ = self.gradient_and_information
+        return self.prior_mean(trials) + self.prior(trials, self.trials) @ gradient
+
+    def covariance(self, first: Array, second: Array) -> Array:
+        """The posterior covariance of what trials observe."""
+        _, W = self.gradient_and_information
+        K = self.prior(self.trials, self.trials)
+        left, right = self.prior(first, self.trials), self.prior(self.trials, second)
+        solved = np.linalg.solve(np.eye(len(W)) + W[:, None] * K, W[:, None] * right)
+        return self.prior(first, second) - left @ solved
+
+    def probability(self, mean: Array, variance: Array) -> Array:
+        """``E p(c=1|f)`` of trials that observe Gaussian contrasts."""
+        return self.guess_rate + (1 - self.guess_rate) * ndtr(
+            mean / np.sqrt(1 + variance)
+        )
+
+    def success(self, trials: Array) -> Array:
+        """The predicted probability that trials succeed."""
+        variance = np.diag(self.covariance(trials, trials))
+        return self.probability(self.mean(trials), variance)
+
+    def given(self, trial: Array, label: float) -> LaplaceByHand:
+        """The posterior after one more trial, ``q x d``, from scratch."""
+        trials = np.concatenate([self.trials, trial[None]])
+        return replace(self, trials=trials, labels=np.append(self.labels, label))
+
+
+def squared_exponential(first: Array, second: Array, lengthscale: Any) -> Array:
+    difference = (first[:, None] - second[None]) / lengthscale
+    return np.exp(-0.5 * np.sum(difference**2, axis=-1))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Trials of a small contextual problem, its model, and its posterior by hand.
+
+    Attributes:
+        kind: The kernel, one of ``KINDS``.
+        parameters: The number of parameters; the context column stands before them if
+            there is one, between them if there are two.
+        model_class: The class of the model.
+        elements: Which problems make the batch: they differ in data and
+            hyperparameters. One number for a model without a batch.
+        n: The number of trials.
+        constant: The prior mean.
+        guess_rate: The guess rate.
+        normalized: Whether trials live in a box other than the unit cube, and the model
+            normalises them.
+    """
+
+    kind: str = "multiplicative"
+    parameters: int = 1
+    model_class: ModelClass = BinaryLaplaceGP
+    elements: int | Sequence[Any] = 0
+    n: int = 6
+    constant: float = 0.0
+    guess_rate: float = 0.0
+    normalized: bool = False
+
+    @property
+    def context_dims(self) -> list[int]:
+        return [] if self.kind == "none" else [self.parameters // 2]
+
+    @property
+    def parameter_dims(self) -> list[int]:
+        return [i for i in range(self.dim) if i not in self.context_dims]
+
+    @property
+    def dim(self) -> int:
+        return self.parameters + len(self.context_dims)
+
+    @property
+    def rows_per_trial(self) -> int:
+        return 1 if self.model_class is BinaryLaplaceGP else 2
+
+    @property
+    def bounds(self) -> Tensor:
+        unit = double([[0.0] * self.dim, [1.0] * self.dim])
+        return 3 * unit - 1 if self.normalized else unit
+
+    @property
+    def space(self) -> ContextSpace:
+        contexts = self.context_dims
+        reference = self.bounds[0, contexts] * 0.2 + self.bounds[1, contexts] * 0.8
+        return ContextSpace(self.bounds, contexts, reference)
+
+    # ------------------------------------------------------------------------ trials
+
+    def trials_like(self, unit: Tensor) -> Tensor:
+        """Trials ``... x q x d`` in the box; the two sides of duels share contexts."""
+        contexts = self.context_dims
+        unit = unit.clone()
+        unit[..., contexts] = unit[..., :1, contexts]
+        return self.bounds[0] + (self.bounds[1] - self.bounds[0]) * unit
+
+    def candidates(self, *shape: int, seed: int = 3) -> Tensor:
+        """Random candidates, ``shape x q x d``."""
+        unit = uniform(*shape, self.rows_per_trial, self.dim, seed=seed)
+        return self.trials_like(unit)
+
+    def element_trials(self, element: int) -> tuple[Tensor, Tensor]:
+        """The trials ``n x q x d`` and labels ``n x 1`` of one element."""
+        X, Y = random_trials(self.model_class, self.n, self.dim, seed=element)
+        X = X.unsqueeze(-2) if self.rows_per_trial == 1 else X
+        return self.trials_like(X), Y
+
+    def element(self, index: tuple[int, ...]) -> Problem:
+        """One element of the batch."""
+        return replace(self, elements=int(torch.tensor(self.elements)[index]))
+
+    # ------------------------------------------------------------------------- model
+
+    @property
+    def kernel(self) -> Kernel:
+        elements = torch.tensor(self.elements, dtype=torch.double)
+        batch_shape, columns = elements.shape, self.parameter_dims
+        lengthscale = torch.stack([0.3 + 0.1 * elements, 0.5 + 0.1 * elements], dim=-1)
+        rbf = RBFKernel(
+            ard_num_dims=self.parameters,
+            batch_shape=batch_shape,
+            active_dims=columns if self.kind == "product" else None,
+        )
+        base = ScaleKernel(rbf, batch_shape=batch_shape).double()
+        rbf.lengthscale = lengthscale[..., None, : self.parameters]
+        base.outputscale = 2.0 + 0.5 * elements
+        if self.kind == "multiplicative":
+            return MultiplicativeContextKernel(base, self.context_dims)
+        if self.kind == "additive":
+            additive = AdditiveContextKernel(base, self.context_dims)
+            additive.context_variance = 1.5 + elements
+            return additive
+        if self.kind == "product":
+            context = RBFKernel(batch_shape=batch_shape, active_dims=self.context_dims)
+            context.double().lengthscale = 0.6 + 0.1 * elements[..., None, None]
+            return context * base
+        return base
+
+    @cached_property
+    def model(self) -> AnyModel:
+        data = [self.element_trials(int(i)) for i in torch.tensor(self.elements).view(-1)]
+        X, Y = (torch.stack(part) for part in zip(*data, strict=True))
+        batch_shape = torch.tensor(self.elements).shape
+        X, Y = (part.reshape(*batch_shape, *part.shape[1:]) for part in (X, Y))
+        mean_module = ConstantMean()
+        mean_module.constant = self.constant
+        kwargs: dict[str, Any] = {
+            "covar_module": self.kernel,
+            "mean_module": mean_module,
+            "likelihood": self.likelihood,
+            "input_transform": (
+                Normalize(self.dim, bounds=self.bounds) if self.normalized else None
+            ),
+        }
+        X = X.squeeze(-2) if self.rows_per_trial == 1 else X
+        return self.model_class(X, Y, **kwargs)
+
+    @property
+    def likelihood(self) -> ProbitLikelihood:
+        if self.model_class is PreferenceLaplaceGP:
+            return PreferenceLikelihood()
+        return ProbitLikelihood(guess_rate=self.guess_rate)
+
+    # ----------------------------------------------------------------------- by hand
+
+    def kernel_by_hand(self, first: Array, second: Array) -> Array:
+        """The kernel of a single element, as a formula."""
+        assert isinstance(self.elements, int)
+        low, high = self.bounds.numpy()
+        first, second = ((rows - low) / (high - low) for rows in (first, second))
+        i, columns = self.elements, self.parameter_dims
+        lengthscale = np.array([0.3, 0.5])[: self.parameters] + 0.1 * i
+        base = (2.0 + 0.5 * i) * squared_exponential(
+            first[:, columns], second[:, columns], lengthscale
+        )
+        if self.kind == "none":
+            return base
+        s1, s2 = first[:, self.context_dims], second[:, self.context_dims]
+        if self.kind == "multiplicative":
+            return s1 @ s2.T * base
+        if self.kind == "additive":
+            return (1.5 + i) * s1 @ s2.T + base
+        return squared_exponential(s1, s2, 0.6 + 0.1 * i) * base
+
+    @cached_property
+    def by_hand(self) -> LaplaceByHand:
+        assert isinstance(self.elements, int)
+        X, Y = self.element_trials(self.elements)
+        return LaplaceByHand(
+            self.kernel_by_hand,
+            X.numpy(),
+            Y.squeeze(-1).numpy(),
+            self.constant,
+            self.guess_rate,
+        )
+
+    def at_reference(self, parameters: Array) -> Array:
+        """``m x 1 x d`` points in the reference context."""
+        points = np.empty((len(parameters), 1, self.dim))
+        points[:, 0, self.parameter_dims] = parameters
+        points[:, 0, self.context_dims] = self.space.reference_context.numpy()
+        return points
