@@ -1,5 +1,5 @@
 r"""
-How fast the models are, as ratios against peers measured in the same run.
+How fast models and suggestions are, as ratios against peers measured in the same run.
 
 ``python -m benchmarks speed`` uses one thread and prints one table. The hyperparameters
 are fixed but where a fit is measured.
@@ -17,12 +17,12 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import PairwiseGP
 from botorch.models.pairwise_gp import PairwiseLaplaceMarginalLogLikelihood
-from gpytorch.kernels import RBFKernel, ScaleKernel
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-from torch import Tensor
 from tqdm import tqdm
 
+from benchmarks import suggestions
+from benchmarks.data import BATCH, DIM, duels, index_pairs, kernel, outcomes
 from benchmarks.timing import Comparison, format_table, measure
 from botorch_binary_context import (
     BinaryLaplaceGP,
@@ -31,8 +31,6 @@ from botorch_binary_context import (
 )
 
 SIZES = (20, 60, 260, 1000)
-DIM = 3
-BATCH = 40
 DUEL_AIMS = {20: "≥ 3", 60: "≥ 3", 1000: "≥ 20"}
 OUTCOME_AIMS = {60: "≥ 1", 260: "≥ 1", 1000: "≥ 1"}
 
@@ -56,9 +54,12 @@ def run(arguments: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     warnings.simplefilter("ignore")  # the peers warn about their own settings
-    jobs = list(comparisons())
+    jobs = [*comparisons(), *suggestions.comparisons()]
     rows = [job() for job in tqdm(jobs, desc="speed", unit="row")]
     print(format_table(rows))
+    n = 260
+    memory = suggestions.peak_memory(n)
+    print(f"\nPeak memory of a suggestion by cbkg after {n} trials: {memory:.0f} MB")
 
 
 def comparisons() -> Iterator[Callable[[], Comparison]]:
@@ -70,34 +71,6 @@ def comparisons() -> Iterator[Callable[[], Comparison]]:
     yield partial(compare_outcome_fits, 60)
     yield partial(compare_duel_fits, 60)
     yield partial(compare_batch, 60)
-
-
-def performance(X: Tensor) -> Tensor:
-    """A smooth latent function of the unit cube."""
-    return 2 * torch.sin(4 * X.sum(dim=-1, keepdim=True))
-
-
-def outcomes(*shape: int) -> tuple[Tensor, Tensor]:
-    """Random pass/fail trials."""
-    X = torch.rand(*shape, DIM, dtype=torch.float64)
-    return X, torch.bernoulli(torch.special.ndtr(performance(X)))
-
-
-def duels(n: int) -> tuple[Tensor, Tensor]:
-    """Random duels, the preferred side first."""
-    pairs = torch.rand(n, 2, DIM, dtype=torch.float64)
-    difference = performance(pairs[:, 0]) - performance(pairs[:, 1])
-    won = torch.bernoulli(torch.special.ndtr(difference)).bool().unsqueeze(-1)
-    return torch.where(won, pairs, pairs.flip(-2)), torch.ones_like(difference)
-
-
-def kernel() -> ScaleKernel:
-    """A kernel with hyperparameters that suit ``performance``."""
-    base_kernel = RBFKernel(ard_num_dims=DIM)
-    base_kernel.lengthscale = torch.full((1, DIM), 0.3)
-    covar_module = ScaleKernel(base_kernel)
-    covar_module.outputscale = 2.0
-    return covar_module.double()
 
 
 def sklearn_classifier(optimizer: str | None) -> GaussianProcessClassifier:
@@ -145,11 +118,6 @@ def compare_duels(n: int) -> Comparison:
         theirs=measure(theirs),
         aim=DUEL_AIMS.get(n, ""),
     )
-
-
-def index_pairs(n: int) -> Tensor:
-    """The comparisons of the consecutive rows of ``2n`` points."""
-    return torch.arange(2 * n).view(n, 2)
 
 
 def compare_outcome_fits(n: int) -> Comparison:

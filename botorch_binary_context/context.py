@@ -8,6 +8,7 @@ to be optimised, and the context ``s`` of the test, which the experimenter choos
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from botorch.exceptions import InputDataError
@@ -37,6 +38,34 @@ def normalize_context_dims(context_dims: Sequence[int], dim: int) -> tuple[int, 
             f"Expected ``context_dims`` to name each column once, but got {columns}."
         )
     return normalized
+
+
+@lru_cache(maxsize=256)
+def _runs(columns: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Columns as runs of neighbours, from start to stop."""
+    runs: list[tuple[int, int]] = []
+    for column in columns:
+        if runs and runs[-1][1] == column:
+            runs[-1] = (runs[-1][0], column + 1)
+        else:
+            runs.append((column, column + 1))
+    return runs
+
+
+def take_columns(X: Tensor, columns: Sequence[int]) -> Tensor:
+    r"""Some columns of rows, by slices: indexing costs more, and so does its gradient.
+
+    Args:
+        X: A ``... x d`` tensor.
+        columns: Non-negative columns.
+
+    Returns:
+        A ``... x k`` tensor.
+    """
+    parts = [X[..., start:stop] for start, stop in _runs(tuple(columns))]
+    if not parts:
+        return X[..., :0]
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
 
 
 class ContextSpace:
@@ -119,12 +148,12 @@ class ContextSpace:
     @property
     def parameter_bounds(self) -> Tensor:
         """The ``2 x (d - m)`` bounds of the parameters."""
-        return self.bounds[:, list(self.parameter_dims)]
+        return take_columns(self.bounds, self.parameter_dims)
 
     @property
     def context_bounds(self) -> Tensor:
         """The ``2 x m`` bounds of the contexts."""
-        return self.bounds[:, list(self.context_dims)]
+        return take_columns(self.bounds, self.context_dims)
 
     def parameters(self, X: Tensor) -> Tensor:
         r"""The parameter columns of trials.
@@ -135,7 +164,7 @@ class ContextSpace:
         Returns:
             A ``... x (d - m)`` tensor.
         """
-        return X[..., list(self.parameter_dims)]
+        return take_columns(X, self.parameter_dims)
 
     def contexts(self, X: Tensor) -> Tensor:
         r"""The context columns of trials.
@@ -146,7 +175,7 @@ class ContextSpace:
         Returns:
             A ``... x m`` tensor.
         """
-        return X[..., list(self.context_dims)]
+        return take_columns(X, self.context_dims)
 
     def join(self, parameters: Tensor, contexts: Tensor) -> Tensor:
         r"""Put parameters and contexts together into trials.
@@ -169,7 +198,7 @@ class ContextSpace:
         )
         source = self.parameter_dims + self.context_dims
         order = sorted(range(self.dim), key=lambda i: source[i])
-        return columns[..., order]
+        return take_columns(columns, order)
 
     def at_reference(self, parameters: Tensor) -> Tensor:
         r"""Trials of the given parameters in the reference context.

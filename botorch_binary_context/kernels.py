@@ -15,13 +15,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from botorch.exceptions import InputDataError
 from gpytorch.constraints import Interval, Positive
 from gpytorch.kernels import Kernel
 from gpytorch.priors import Prior
 from linear_operator import to_dense
 from torch import Tensor
 
-from botorch_binary_context.context import normalize_context_dims
+from botorch_binary_context.context import normalize_context_dims, take_columns
 from botorch_binary_context.covariance import covariance, register_rule, variance
 
 
@@ -32,6 +33,10 @@ class _ContextKernel(Kernel):
         self, base_kernel: Kernel, context_dims: Sequence[int], **kwargs: Any
     ) -> None:
         super().__init__(**kwargs)
+        if not context_dims:
+            raise InputDataError(
+                "Expected ``context_dims`` to name at least one column, but got none."
+            )
         self.base_kernel = base_kernel
         self.context_dims = tuple(int(i) for i in context_dims)
 
@@ -50,7 +55,7 @@ class _ContextKernel(Kernel):
         """
         columns = normalize_context_dims(self.context_dims, X.shape[-1])
         rest = [i for i in range(X.shape[-1]) if i not in columns]
-        return X[..., list(columns)], X[..., rest]
+        return take_columns(X, columns), take_columns(X, rest)
 
     @abstractmethod
     def combine(self, contexts: Tensor, base: Tensor) -> Tensor:

@@ -142,9 +142,10 @@ def _unit_points(n: int, dim: int, seed: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _neighbors(n: int, dim: int, seed: int) -> Tensor:
-    """Each quasi-random point and those nearest to it, ``n x (2 dim + 1)``."""
+    """Each quasi-random point and those nearest to it, one in each row."""
     points = _unit_points(n, dim, seed)
-    count = min(2 * dim + 1, n)
+    # Fewer than eight are too often all on the lower side of a point on a slope.
+    count = min(max(8, 2 * dim) + 1, n)
     return torch.cdist(points, points).topk(count, largest=False).indices
 
 
@@ -162,7 +163,7 @@ def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Te
     """
     values = values.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
     neighbors = _neighbors(U.shape[0], U.shape[-1], seed).to(values.device)
-    is_peak = values >= values[neighbors].amax(dim=1)
+    is_peak = (values >= values[neighbors].amax(dim=1)) & (values > -torch.inf)
     # Ranks, not values: peaks come first whatever the scale.
     rank = values.argsort(dim=0).argsort(dim=0) + values.shape[0] * is_peak
     index = rank.topk(min(num_restarts, values.shape[0]), dim=0).indices

@@ -64,6 +64,12 @@ X_TEST = uniform(5, 1, 2, seed=3)
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 
 
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    """BoTorch draws starting points and base samples from torch's own generator."""
+    torch.manual_seed(0)
+
+
 def propose(
     acqf: AcquisitionFunction, bounds: Tensor = BOUNDS, q: int = 1, **kwargs: Any
 ) -> tuple[Tensor, Tensor]:
@@ -363,7 +369,7 @@ class TestModelLists:
             beta=1.0,
             objective=LinearMCObjective(double([0.5, 0.5])),
         )
-        optimize(acqf, q=2)
+        optimize(acqf)
 
     def test_subset(self) -> None:
         models = self.models()
@@ -392,7 +398,6 @@ def value_of(X: Tensor) -> Tensor:
 @both_models
 def test_a_loop_of_optimisation(model_class: ModelClass) -> None:
     """Fit, propose, observe: then the posterior mean knows a good point."""
-    torch.manual_seed(0)
     q = duel_size(model_class)
     X, _ = random_trials(model_class, 5)
     for _ in range(10):

@@ -14,6 +14,8 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.exceptions.warnings import InputDataWarning, _get_single_precision_warning
 from torch import Tensor
 
+from botorch_binary_context.context import take_columns
+
 
 def check_trials(train_X: Tensor, train_Y: Tensor, points_per_trial: int) -> None:
     r"""Check that inputs and labels describe the same trials, and are legal.
@@ -112,7 +114,7 @@ def check_duel_contexts(train_X: Tensor, context_dims: Sequence[int]) -> None:
         train_X: ``batch_shape x n x 2 x d`` duels.
         context_dims: The context columns.
     """
-    contexts = train_X[..., list(context_dims)]
+    contexts = take_columns(train_X, context_dims)
     # Optimisers meet the constraint of equal contexts only up to rounding.
     tolerance = torch.finfo(train_X.dtype).eps ** 0.5
     first, second = contexts.unbind(dim=-2)

@@ -1,7 +1,8 @@
 r"""Small problems in a context, with a Laplace posterior written by hand beside them.
 
-The posterior by hand follows supplement 1 of the paper in numpy: plain Newton steps from
-the prior mean, dense solves, kernels as formulas. It shares no code with the package.
+The posterior by hand follows supplement 1 of the paper in numpy: plain Newton steps
+from the prior mean, dense solves, kernels as formulas. It shares no code with the
+package.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from botorch.acquisition import AcquisitionFunction
 from botorch.models.transforms import Normalize
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
@@ -28,10 +30,20 @@ from botorch_binary_context import (
     PreferenceLikelihood,
     ProbitLikelihood,
 )
-from tests.helpers import AnyModel, ModelClass, double, random_trials, uniform
+from tests.helpers import (
+    AnyModel,
+    ModelClass,
+    double,
+    finite_difference,
+    jacobian,
+    random_trials,
+    uniform,
+)
 
 Array = np.ndarray
 ArrayKernel = Callable[[Array, Array], Array]
+
+MakeAcquisition = Callable[["Problem"], AcquisitionFunction]
 
 CONTEXT_KINDS = ("multiplicative", "additive", "product")
 KINDS = (*CONTEXT_KINDS, "none")
@@ -104,6 +116,10 @@ class LaplaceByHand:
         solved = np.linalg.solve(np.eye(len(W)) + W[:, None] * K, W[:, None] * right)
         return self.prior(first, second) - left @ solved
 
+    def variance(self, trials: Array) -> Array:
+        """The posterior variance of what trials observe."""
+        return np.diag(self.covariance(trials, trials)).copy()
+
     def probability(self, mean: Array, variance: Array) -> Array:
         """``E p(c=1|f)`` of trials that observe Gaussian contrasts."""
         return self.guess_rate + (1 - self.guess_rate) * ndtr(
@@ -112,13 +128,18 @@ class LaplaceByHand:
 
     def success(self, trials: Array) -> Array:
         """The predicted probability that trials succeed."""
-        variance = np.diag(self.covariance(trials, trials))
-        return self.probability(self.mean(trials), variance)
+        return self.probability(self.mean(trials), self.variance(trials))
 
     def given(self, trial: Array, label: float) -> LaplaceByHand:
         """The posterior after one more trial, ``q x d``, from scratch."""
         trials = np.concatenate([self.trials, trial[None]])
         return replace(self, trials=trials, labels=np.append(self.labels, label))
+
+
+def assert_close(found: Tensor, expected: Any, atol: float) -> None:
+    """A tensor equals another one, or an array, within an absolute tolerance."""
+    expected = torch.as_tensor(expected, dtype=found.dtype).detach()
+    torch.testing.assert_close(found.detach(), expected, rtol=0, atol=atol)
 
 
 def squared_exponential(first: Array, second: Array, lengthscale: Any) -> Array:
@@ -214,7 +235,7 @@ class Problem:
         rbf = RBFKernel(
             ard_num_dims=self.parameters,
             batch_shape=batch_shape,
-            active_dims=columns if self.kind == "product" else None,
+            active_dims=tuple(columns) if self.kind == "product" else None,
         )
         base = ScaleKernel(rbf, batch_shape=batch_shape).double()
         rbf.lengthscale = lengthscale[..., None, : self.parameters]
@@ -226,19 +247,22 @@ class Problem:
             additive.context_variance = 1.5 + elements
             return additive
         if self.kind == "product":
-            context = RBFKernel(batch_shape=batch_shape, active_dims=self.context_dims)
+            columns = tuple(self.context_dims)
+            context = RBFKernel(batch_shape=batch_shape, active_dims=columns)
             context.double().lengthscale = 0.6 + 0.1 * elements[..., None, None]
             return context * base
         return base
 
     @cached_property
     def model(self) -> AnyModel:
-        data = [self.element_trials(int(i)) for i in torch.tensor(self.elements).view(-1)]
+        data = [
+            self.element_trials(int(i)) for i in torch.tensor(self.elements).view(-1)
+        ]
         X, Y = (torch.stack(part) for part in zip(*data, strict=True))
         batch_shape = torch.tensor(self.elements).shape
         X, Y = (part.reshape(*batch_shape, *part.shape[1:]) for part in (X, Y))
-        mean_module = ConstantMean()
-        mean_module.constant = self.constant
+        mean_module = ConstantMean().double()
+        mean_module.constant = double(self.constant)
         kwargs: dict[str, Any] = {
             "covar_module": self.kernel,
             "mean_module": mean_module,
@@ -295,3 +319,49 @@ class Problem:
         points[:, 0, self.parameter_dims] = parameters
         points[:, 0, self.context_dims] = self.space.reference_context.numpy()
         return points
+
+
+# ------------------------------------------------- what every acquisition function does
+
+
+def assert_takes_t_batches(make: MakeAcquisition, problem: Problem) -> None:
+    """Candidates may have any leading dimensions, broadcast with those of the model."""
+    acqf = make(problem)
+    batch_shape = problem.model.batch_shape
+    X = problem.candidates(5, 4, *batch_shape)
+    values = acqf(X)
+    assert values.shape == X.shape[:-2]
+    for index in ((0, 0), (4, 3)):
+        alone = acqf(X[index])
+        assert alone.shape == (batch_shape or (1,))
+        assert_close(values[index], alone.reshape(batch_shape), 1e-9)
+    for shape in ((), (1,), (7, *[1] * len(batch_shape))):
+        X = problem.candidates(*shape)
+        full = torch.broadcast_shapes(shape or (1,), batch_shape)
+        expected = acqf(X.expand(*full, *X.shape[-2:]))
+        found = acqf(X)
+        assert found.shape == full
+        assert_close(found, expected, 1e-9)
+
+
+def assert_batch_equals_loop(
+    make: MakeAcquisition, problem: Problem, atol: float = 1e-9
+) -> None:
+    """Every element of a batch has the value it has on its own."""
+    batch_shape = problem.model.batch_shape
+    assert len(batch_shape) > 0
+    X = problem.candidates(4, *batch_shape)
+    values = make(problem)(X)
+    for index in np.ndindex(*batch_shape):
+        at = (slice(None), *index)
+        expected = make(problem.element(index))(X[at])
+        assert_close(values[at], expected, atol)
+
+
+def assert_right_gradient(
+    acqf: AcquisitionFunction, X: Tensor, atol: float, least: float = 1e-3
+) -> None:
+    """Autograd and finite differences agree."""
+    expected = finite_difference(lambda X: acqf(X).sum(), X)
+    assert expected.abs().max() > least
+    assert_close(jacobian(lambda X: acqf(X).sum(), X), expected, atol)

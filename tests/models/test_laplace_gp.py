@@ -414,6 +414,54 @@ class TestConditionOnObservations(StrictTestCase):
             )
 
 
+# -------------------------------------------------------------------- parts for others
+
+
+class TestParts(StrictTestCase):
+    def test_posterior_mean(self) -> None:
+        for model_class in MODEL_CLASSES:
+            for batch_shape in ((), (2, 3)):
+                model = random_model(
+                    model_class,
+                    batch_shape=batch_shape,
+                    mean_module=ConstantMean(),
+                    input_transform=Normalize(2),
+                )
+                constant: Any = model.mean_module
+                constant.constant = double(0.3)
+                X = uniform(4, *batch_shape, 3, 2, seed=3)
+                expected = latent(model, X).mean.squeeze(-1)
+                model.train()
+                self.assertAllClose(model.posterior_mean(X), expected)
+
+    def test_datapoints(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = random_model(model_class, input_transform=Normalize(2))
+            rows = join_rows(model, model.train_inputs[0])
+            for m in (model.train(), model.eval()):
+                self.assertTrue(torch.equal(m.original_datapoints, rows))
+            transformed = model.transform_inputs(rows)
+            self.assertAllClose(model.datapoints, transformed)
+
+    def test_training_covariance(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = random_model(model_class, batch_shape=(3,))
+            prior: Any = model.train()(*model.train_inputs)
+            self.assertAllClose(model.training_covariance, prior.covariance_matrix)
+
+    def test_evaluation_without_a_graph_does_not_cut_the_next(self) -> None:
+        for model_class in MODEL_CLASSES:
+            X, Y = random_trials(model_class, 5)
+            model = model_class(X.requires_grad_(), Y, covar_module=simple_kernel())
+            test_X = uniform(2, 2, seed=3)
+            with torch.no_grad():
+                without = latent(model, test_X).mean
+            with_graph = latent(model, test_X).mean
+            self.assertAllClose(without, with_graph)
+            gradient = torch.autograd.grad(with_graph.sum(), X)[0]
+            self.assertGreater(gradient.abs().max().item(), 0)
+
+
 # ----------------------------------------------------------------- state and switching
 
 

@@ -191,7 +191,7 @@ class TestFromComparisons(StrictTestCase):
     def test_equals_pairs(self) -> None:
         for batch_shape in ((), (3,), (2, 3)):
             datapoints = uniform(*batch_shape, 6, 2)
-            comparisons = torch.randint(0, 6, (*batch_shape, 5, 2))
+            comparisons = (6 * uniform(*batch_shape, 5, 2, seed=1)).long()
             model = PreferenceLaplaceGP.from_comparisons(
                 datapoints, comparisons, covar_module=simple_kernel()
             )

@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.autograd import gradcheck
+
+from botorch_binary_context import BinaryLaplaceGP
+from botorch_binary_context.acquisition import fantasies as module
+from botorch_binary_context.acquisition.contrasts import Contrasts
+from botorch_binary_context.acquisition.fantasies import (
+    Fantasies,
+    Shared,
+    fantasy_weights,
+)
+from tests.acquisition.problems import KINDS, LaplaceByHand, Problem, assert_close
+from tests.helpers import (
+    MODEL_CLASSES,
+    AnyModel,
+    ModelClass,
+    RequireDevice,
+    StrictTestCase,
+    double,
+    finite_difference,
+    simple_kernel,
+    uniform,
+)
+from tests.strategies import inputs, labels
+
+both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
+
+
+def fantasize(model: AnyModel, X: Tensor, label: float | Tensor) -> Fantasies:
+    """Each of ``C x batch_shape x q x d`` trials, added with a label."""
+    contrasts = Contrasts.of(model, X)
+    return Fantasies(
+        Shared.of(model),
+        contrasts.cross.detach(),
+        contrasts.prior_mean.detach(),
+        contrasts.prior_variance.detach(),
+        torch.zeros_like(contrasts.prior_mean) + label,
+    )
+
+
+def weights_of(fantasies: Fantasies) -> Tensor:
+    """The weights of all trials, ``batch_shape x C x (n + 1)``, the new one last."""
+    f = fantasies
+    a, a_new = fantasy_weights(
+        f.shared, f.cross, f.prior_mean, f.prior_variance, f.labels
+    )
+    return torch.cat([a.mT, a_new.unsqueeze(-1)], dim=-1)
+
+
+def conditioned_weights(model: AnyModel, X: Tensor, label: float) -> Tensor:
+    """The same from models that hold the trials, ``C x batch_shape x (n + 1)``."""
+    trials = X if isinstance(model, BinaryLaplaceGP) else X.unsqueeze(-3)
+    Y = torch.full((*X.shape[:-2], 1, 1), label, dtype=X.dtype)
+    conditioned = model.condition_on_observations(trials, Y)
+    with torch.no_grad():
+        return conditioned.laplace_approximation.weights
+
+
+# ------------------------------------------------------------------------------- modes
+
+
+@both_models
+class TestWeights:
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("label", [0.0, 1.0])
+    def test_equal_those_of_a_conditioned_model(
+        self, model_class: ModelClass, kind: str, label: float
+    ) -> None:
+        problem = Problem(kind, 2, model_class, constant=0.4, n=15)
+        X = problem.candidates(30)
+        found = weights_of(fantasize(problem.model, X, label))
+        assert_close(found, conditioned_weights(problem.model, X, label), 1e-9)
+
+    def test_by_hand(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 1, model_class, n=8, constant=-0.3)
+        X = problem.candidates(3)
+        for label in (0.0, 1.0):
+            found = weights_of(fantasize(problem.model, X, label))
+            for weights, trial in zip(found, X.numpy(), strict=True):
+                given = problem.by_hand.given(trial, label)
+                assert_close(weights, given.gradient_and_information[0], 1e-9)
+
+    def test_of_a_batch(self, model_class: ModelClass) -> None:
+        elements = [[0, 1, 2], [3, 4, 5]]
+        problem = Problem("additive", 2, model_class, elements, constant=0.4)
+        X = problem.candidates(4, 2, 3)
+        for label in (0.0, 1.0):
+            found = weights_of(fantasize(problem.model, X, label))
+            expected = conditioned_weights(problem.model, X, label)
+            assert_close(found, expected.movedim(0, -2), 1e-9)
+
+    def test_without_data(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 1, model_class, n=0, constant=0.4)
+        X = problem.candidates(5)
+        for label in (0.0, 1.0):
+            found = weights_of(fantasize(problem.model, X, label))
+            assert found.shape == (5, 1)
+            assert_close(found, conditioned_weights(problem.model, X, label), 1e-9)
+
+    def test_through_a_transform(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 2, model_class, normalized=True)
+        X = problem.candidates(5)
+        found = weights_of(fantasize(problem.model, X, 1.0))
+        assert_close(found, conditioned_weights(problem.model, X, 1.0), 1e-9)
+
+    def test_repeated_trial(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 1, model_class)
+        X = problem.element_trials(0)[0]
+        for label in (0.0, 1.0):
+            found = weights_of(fantasize(problem.model, X, label))
+            assert_close(found, conditioned_weights(problem.model, X, label), 1e-9)
+
+    def test_single_precision(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 2, model_class, n=15)
+        X = problem.candidates(10)
+        expected = weights_of(fantasize(problem.model, X, 1.0))
+        problem.model.float()
+        found = weights_of(fantasize(problem.model, X.float(), 1.0))
+        assert found.dtype == torch.float
+        assert_close(found.double(), expected, 1e-3)
+
+    def test_no_candidates(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 1, model_class)
+        found = weights_of(fantasize(problem.model, problem.candidates(0), 1.0))
+        assert found.shape == (0, problem.n + 1)
+
+    def test_device(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 1, model_class)
+        with RequireDevice():
+            weights_of(fantasize(problem.model, problem.candidates(4), 1.0))
+
+
+class TestGuesses(StrictTestCase):
+    def test_equal_those_of_a_conditioned_model(self) -> None:
+        for guess_rate in (0.02, 0.25, 0.5):
+            problem = Problem("product", 2, n=15, guess_rate=guess_rate)
+            X = problem.candidates(30)
+            for label in (0.0, 1.0):
+                found = weights_of(fantasize(problem.model, X, label))
+                expected = conditioned_weights(problem.model, X, label)
+                assert_close(found, expected, 1e-9)
+
+    def test_by_hand(self) -> None:
+        problem = Problem("additive", 1, n=8, guess_rate=0.2)
+        X = problem.candidates(3)
+        for label in (0.0, 1.0):
+            found = weights_of(fantasize(problem.model, X, label))
+            for weights, trial in zip(found, X.numpy(), strict=True):
+                given = problem.by_hand.given(trial, label)
+                assert_close(weights, given.gradient_and_information[0], 1e-9)
+
+
+class TestAnyData(StrictTestCase):
+    @given(
+        X=inputs((7, 2)),
+        Y=labels((7, 1)),
+        candidates=inputs((4, 1, 2)),
+        label=st.sampled_from([0.0, 1.0]),
+        scale=st.sampled_from([0.1, 3.0, 100.0]),
+    )
+    def test_equal_those_of_a_conditioned_model(
+        self, X: Tensor, Y: Tensor, candidates: Tensor, label: float, scale: float
+    ) -> None:
+        kernel = simple_kernel()
+        kernel.outputscale = double(scale)
+        model = BinaryLaplaceGP(X, Y, covar_module=kernel)
+        found = weights_of(fantasize(model, candidates, label))
+        expected = conditioned_weights(model, candidates, label)
+        assert_close(found, expected, 1e-9)
+
+
+class TestShared(StrictTestCase):
+    def test_matrices(self) -> None:
+        for model_class in MODEL_CLASSES:
+            problem = Problem("additive", 2, model_class, constant=0.4)
+            shared = Shared.of(problem.model)
+            by_hand = problem.by_hand
+            gradient, W = by_hand.gradient_and_information
+            K = by_hand.prior(by_hand.trials, by_hand.trials)
+            identity = np.eye(problem.n)
+            assert_close(shared.K, K, 1e-13)
+            assert_close(shared.P, np.linalg.inv(K + np.diag(1 / W)), 1e-10)
+            assert_close(shared.S, np.linalg.inv(identity + W[:, None] * K), 1e-10)
+            assert_close(shared.weights.squeeze(-1), gradient, 1e-11)
+            mean = by_hand.prior_mean(by_hand.trials)
+            assert_close(shared.mode.squeeze(-1), mean + K @ gradient, 1e-11)
+            assert_close(shared.prior_mean.squeeze(-1), mean, 1e-12)
+
+    def test_has_no_graph(self) -> None:
+        shared = Shared.of(Problem("additive").model)
+        for name in ("mode", "prior_mean", "weights", "K", "P", "S"):
+            self.assertFalse(getattr(shared, name).requires_grad, name)
+
+
+# --------------------------------------------------------------------------- gradients
+
+
+def moments_of(fantasies: Fantasies) -> tuple[Tensor, Tensor, Tensor]:
+    f = fantasies
+    parts = (f.cross, f.prior_mean, f.prior_variance)
+    return tuple(part.clone().requires_grad_() for part in parts)  # pyright: ignore
+
+
+@both_models
+class TestGradient:
+    @pytest.mark.parametrize("label", [0.0, 1.0])
+    def test_in_the_moments(self, model_class: ModelClass, label: float) -> None:
+        problem = Problem("product", 1, model_class, n=4)
+        f = fantasize(problem.model, problem.candidates(3), label)
+        assert gradcheck(
+            lambda *moments: fantasy_weights(f.shared, *moments, f.labels),
+            moments_of(f),
+            rtol=1e-6,
+            atol=1e-8,
+        )
+
+    def test_of_a_batch(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 1, model_class, [0, 1], n=3)
+        f = fantasize(problem.model, problem.candidates(2, 2), 1.0)
+        assert gradcheck(
+            lambda *moments: fantasy_weights(f.shared, *moments, f.labels),
+            moments_of(f),
+            rtol=1e-6,
+            atol=1e-8,
+        )
+
+    def test_without_data(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 1, model_class, n=0)
+        f = fantasize(problem.model, problem.candidates(3), 1.0)
+        assert gradcheck(
+            lambda *moments: fantasy_weights(f.shared, *moments, f.labels)[1],
+            moments_of(f),
+            rtol=1e-6,
+            atol=1e-8,
+        )
+
+    def test_in_the_candidate(self, model_class: ModelClass) -> None:
+        problem = Problem("additive", 2, model_class)
+        model, shared = problem.model, Shared.of(problem.model)
+        target = uniform(problem.n + 1, 2, seed=9)
+
+        def score(X: Tensor) -> Tensor:
+            c = Contrasts.of(model, X)
+            a, a_new = fantasy_weights(
+                shared,
+                c.cross,
+                c.prior_mean,
+                c.prior_variance,
+                torch.ones_like(c.prior_mean),
+            )
+            return (a * target[:-1]).sum() + (a_new * target[-1]).sum()
+
+        X = problem.candidates(2).requires_grad_()
+        (found,) = torch.autograd.grad(score(X), X)
+        assert_close(found, finite_difference(score, X.detach()), 1e-8)
+
+    def test_only_once(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 1, model_class, n=4)
+        f = fantasize(problem.model, problem.candidates(3), 1.0)
+        moments = moments_of(f)
+        a, _ = fantasy_weights(f.shared, *moments, f.labels)
+        (slope,) = torch.autograd.grad(a.sum(), moments[0], create_graph=True)
+        with pytest.raises(RuntimeError, match="once_differentiable"):
+            slope.sum().backward()
+
+
+class TestAdjoint(StrictTestCase):
+    def assert_solves(self, fantasies: Fantasies, atol: float = 1e-9) -> None:
+        """Against a dense system for each candidate."""
+        a, a_new = fantasies.solve()
+        b, b_new = torch.sin(a * 40), torch.cos(a_new * 40)
+        Hx, hx = fantasies.solve_adjoint(a, a_new, b, b_new)
+        old, new = fantasies.derivatives(*fantasies.contrasts(a, a_new))
+        for c in range(a.shape[-1]):
+            k, kappa = fantasies.cross[:, c], fantasies.prior_variance[c]
+            border = torch.cat([k, kappa.reshape(1)])
+            K = torch.cat([fantasies.shared.K, k[None]])
+            K = torch.cat([K, border[:, None]], dim=1)
+            H = torch.cat(
+                [old.negative_hessian[:, c], new.negative_hessian[c].reshape(1)]
+            )
+            rhs = torch.cat([b[:, c], b_new[c].reshape(1)])
+            system = torch.eye(len(H), dtype=H.dtype) + K * H
+            expected = H * torch.linalg.solve(system, rhs)
+            found = torch.cat([Hx[:, c], hx[c].reshape(1)])
+            assert_close(found, expected, atol)
+
+    def test_dense(self) -> None:
+        for model_class in MODEL_CLASSES:
+            problem = Problem("product", 2, model_class, n=12)
+            for label in (0.0, 1.0):
+                self.assert_solves(
+                    fantasize(problem.model, problem.candidates(5), label)
+                )
+
+    def test_dense_with_guesses(self) -> None:
+        for guess_rate in (0.1, 0.5):
+            problem = Problem("product", 2, n=12, guess_rate=guess_rate)
+            for label in (0.0, 1.0):
+                X = problem.candidates(5)
+                self.assert_solves(fantasize(problem.model, X, label))

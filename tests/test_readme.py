@@ -1,0 +1,32 @@
+r"""The README's example runs as printed, and finds what it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def python_blocks() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
+
+
+def test_example_finds_the_optimum() -> None:
+    (block,) = python_blocks()
+    names: dict[str, Any] = {}
+    exec(compile(block, str(README), "exec"), names)
+    assert abs(float(names["best"]) - 0.7) < 0.1
+
+
+def test_names_in_the_table_exist() -> None:
+    import botorch_binary_context
+
+    table = README.read_text().split("## On paper, in code")[1].split("## Speed")[0]
+    classes = set(re.findall(r"`(\w*[A-Z]\w+)\(?", table)) & {
+        name for name in re.findall(r"\w+", table) if not name.isupper()
+    }
+    stock = {"RBFKernel"}
+    assert classes
+    assert classes - stock <= set(botorch_binary_context.__all__)
