@@ -218,8 +218,10 @@ class ContextSpace:
             other: The tensor to follow.
 
         Returns:
-            A new ``ContextSpace``.
+            A ``ContextSpace``.
         """
+        if (self.bounds.dtype, self.bounds.device) == (other.dtype, other.device):
+            return self
         return ContextSpace(
             self.bounds.to(other), self.context_dims, self.reference_context.to(other)
         )

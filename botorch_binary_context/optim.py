@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
+from botorch.exceptions import InputDataError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 SUFFICIENT_INCREASE = 1e-4
-RELATIVE_GAIN = 1e-10
+RELATIVE_GAIN = 1e-9
 # How many times the gain that its quadratic model predicts a climber may hope for.
 OPTIMISM = 10.0
 FIRST_STEP = 0.05  # of the width of the box
@@ -40,6 +41,14 @@ class SearchOptions:
     num_restarts: int = 10
     raw_samples: int = 512
     max_evaluations: int = 100
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.num_restarts <= self.raw_samples or self.raw_samples < 2:
+            raise InputDataError(
+                "Expected ``num_restarts`` to be at least 1 and at most "
+                "``raw_samples``, and that at least 2, but got "
+                f"{self.num_restarts} and {self.raw_samples}."
+            )
 
 
 def maximize(
@@ -116,15 +125,15 @@ def maximize_from(
     Returns:
         The maximisers, ``batch_shape x k``, and the maxima, ``batch_shape``.
     """
-    low, width = bounds[0], bounds[1] - bounds[0]
-    U, values = climb(
+    low, high = bounds
+    width = high - low
+    U, value = climb(
         lambda U: function(low + width * U),
         (starts - low) / width,
         options.max_evaluations,
     )
-    best, index = values.max(dim=0)
-    index = index[None, ..., None].expand(1, *U.shape[1:])
-    return low + width * U.gather(0, index).squeeze(0), best
+    # Rounding may take the sum past the upper bound.
+    return (low + width * U).clamp(low, high), value
 
 
 def _draw_seed() -> int:
@@ -185,14 +194,38 @@ def climb(function: Function, U: Tensor, max_evaluations: int) -> tuple[Tensor, 
         max_evaluations: The most evaluations.
 
     Returns:
-        The points reached, ``r x ... x k``, and their values.
+        The best points reached, ``... x k``, and their values, ``...``.
     """
     state = _Ascent.begin(function, U)
+    best = _Best(U[0], torch.full_like(state.value[0], -torch.inf))
     for _ in range(max_evaluations - 1):
-        if not bool(state.active.any()):
+        count = int(state.active.sum(dim=0).max()) if state.active.numel() else 0
+        if count == 0:
             break
-        state = state.advance(function)
-    return state.U, state.value
+        if count <= state.U.shape[0] // 2:  # of any function, half have given up
+            best = best.update(state)
+            state = state.keep_active(count)
+        state = state.advance(function, best.value)
+    best = best.update(state)
+    return best.U, best.value
+
+
+@dataclass(frozen=True)
+class _Best:
+    """The best point of each function that climbers reached."""
+
+    U: Tensor  # ... x k
+    value: Tensor  # ...
+
+    def update(self, state: _Ascent) -> _Best:
+        value, index = state.value.max(dim=0)
+        index = index[None, ..., None].expand(1, *self.U.shape)
+        better = value > self.value
+        U = state.U.gather(0, index).squeeze(0)
+        return _Best(
+            torch.where(better.unsqueeze(-1), U, self.U),
+            torch.where(better, value, self.value),
+        )
 
 
 def _evaluate(function: Function, U: Tensor) -> tuple[Tensor, Tensor]:
@@ -231,8 +264,22 @@ class _Ascent:
         size = torch.ones_like(steepness)
         return cls(U, value, gradient, H, direction, size, slope > 0)
 
-    def advance(self, function: Function) -> _Ascent:
-        """Try the next step of every climber."""
+    def keep_active(self, count: int) -> _Ascent:
+        """Only ``count`` climbers of each function, the active ones among them."""
+        chosen = self.active.to(self.U).topk(count, dim=0).indices
+
+        def take(field: Tensor) -> Tensor:
+            extra = (1,) * (field.ndim - chosen.ndim)
+            index = chosen.reshape(*chosen.shape, *extra)
+            return field.gather(0, index.expand(count, *field.shape[1:]))
+
+        fields = self.U, self.gradient, self.H, self.direction, self.size, self.active
+        U, gradient, H, direction, size, active = (take(field) for field in fields)
+        value = self.value.gather(0, chosen.squeeze(-1))
+        return _Ascent(U, value, gradient, H, direction, size, active)
+
+    def advance(self, function: Function, best: Tensor) -> _Ascent:
+        """Try the next step of every climber; ``best`` is what others reached."""
         trial = (self.U + self.size * self.direction).clamp(0.0, 1.0)
         trial = torch.where(self.active, trial, self.U)
         step = trial - self.U
@@ -250,8 +297,8 @@ class _Ascent:
         size = self._shorter(gain, expected).masked_fill(accepted, 1.0)
         least = RELATIVE_GAIN * self.value.abs().unsqueeze(-1)
         exhausted = torch.where(accepted, gain <= least, size < 1e-10)
-        best = reached.amax(dim=0).unsqueeze(-1)
-        hopeful = reached.unsqueeze(-1) + OPTIMISM * slope >= best
+        best = torch.maximum(reached.amax(dim=0), best)
+        hopeful = reached.unsqueeze(-1) + OPTIMISM * slope >= best.unsqueeze(-1)
         active = self.active & ~exhausted & hopeful & (slope > 0)
         return _Ascent(U, reached, gradient, H, direction, size, active)
 

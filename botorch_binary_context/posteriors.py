@@ -136,9 +136,10 @@ class ClassProbability(PosteriorTransform):
     r"""Turns a latent posterior into that of the success probability.
 
     The mean and the variance are exact. As a ``posterior_transform`` it lets stock
-    acquisition functions work on the scale of probabilities; on a preference model it
-    takes duels, consecutive pairs of rows, to the probability that the first is
-    preferred.
+    acquisition functions of pass/fail models work on the scale of probabilities. Of a
+    preference model it takes duels, consecutive pairs of rows, to the probabilities that
+    the first is preferred: half as many as there are rows, which stock acquisition
+    functions do not expect.
 
     Example:
         >>> transform = ClassProbability(model.likelihood)

@@ -3,6 +3,7 @@ r"""What the tests share: golden numbers, independent numerics, a device check."
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -14,6 +15,7 @@ import torch
 from botorch.posteriors import GPyTorchPosterior
 from botorch.utils.testing import BotorchTestCase
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.means import ConstantMean
 from linear_operator import to_dense
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
@@ -332,3 +334,72 @@ def latent_covariance(model: AnyModel, X: Tensor) -> Tensor:
     covariance_matrix = latent(model, X).distribution.covariance_matrix
     assert isinstance(covariance_matrix, Tensor)
     return covariance_matrix
+
+
+UNIT = [[0.0, 0.0], [1.0, 1.0]]
+
+
+def element(model: AnyModel, index: tuple[int, ...]) -> AnyModel:
+    """One element of a batch of models of ``random_model``, on its own."""
+    batched: Any = model.covar_module
+    kernel = simple_kernel(model.train_inputs[0].shape[-1])
+    if batched.outputscale.ndim:
+        batched_scale, batched_length = batched.outputscale, batched.base_kernel
+        kernel.outputscale = batched_scale[index].detach()
+        kernel.base_kernel.lengthscale = batched_length.lengthscale[index].detach()
+    mean_module: Any = ConstantMean().double()
+    constant: Any = getattr(model.mean_module, "constant", double(0.0))
+    mean_module.constant = (constant[index] if constant.ndim else constant).detach()
+    return type(model)(
+        model.train_inputs[0][index],
+        model.train_targets[index].unsqueeze(-1),
+        likelihood=model.likelihood,  # pyright: ignore[reportArgumentType]
+        covar_module=kernel,
+        mean_module=mean_module,
+    )
+
+
+def assert_same_posterior(
+    first: AnyModel, second: AnyModel, X: Tensor, second_X: Tensor | None = None
+) -> None:
+    """Both moments of the latent posterior agree to 1e-10."""
+    second_X = X if second_X is None else second_X
+    means = latent(first, X).mean, latent(second, second_X).mean
+    torch.testing.assert_close(*means, rtol=0, atol=1e-10)
+    covariances = latent_covariance(first, X), latent_covariance(second, second_X)
+    torch.testing.assert_close(*covariances, rtol=0, atol=1e-10)
+
+
+# -------------------------------------------------------- random and other features
+
+# The largest of some thousand standard normal variables is below this but for 1e-3.
+LARGEST_Z = 5.2
+
+
+def largest_z(samples: Tensor, expected: Tensor) -> float:
+    """The largest error of the mean of samples, in standard errors.
+
+    Args:
+        samples: Independent along the first dimension.
+        expected: What their mean should be. Where they do not vary it is, to 1e-9.
+    """
+    error = (samples.mean(dim=0) - expected).abs()
+    spread = samples.std(dim=0) / math.sqrt(samples.shape[0])
+    return (error / (spread + 1e-9)).max().item()
+
+
+def stationary_kernel(nu: float, lengthscale: Tensor) -> RBFKernel | MaternKernel:
+    """A kernel of smoothness ``nu`` with ``batch_shape x 1 x d`` lengthscales."""
+    batch_shape, dim = lengthscale.shape[:-2], lengthscale.shape[-1]
+    if nu == math.inf:
+        kernel: RBFKernel | MaternKernel = RBFKernel(dim, batch_shape=batch_shape)
+    else:
+        kernel = MaternKernel(nu, ard_num_dims=dim, batch_shape=batch_shape)
+    kernel = kernel.to(lengthscale)
+    kernel.lengthscale = lengthscale
+    return kernel
+
+
+def matrix_of(kernel: Kernel, X: Tensor) -> Tensor:
+    """GPyTorch's covariance matrix of the values at points."""
+    return to_dense(kernel(X, X)).detach()

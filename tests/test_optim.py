@@ -143,6 +143,14 @@ class TestGlobalMaxima:
         assert torch.equal(X, (slopes > 0).double())
         torch.testing.assert_close(values, slopes.clamp_min(0).sum(dim=-1).double())
 
+    def test_not_past_the_bounds(self) -> None:
+        """``low + (high - low)`` is greater than ``high`` here, by rounding."""
+        bounds = double([[-2.1658142069142636], [7.38637572039246]])
+        low, high = bounds
+        assert low + (high - low) > high
+        X, _ = maximize(lambda X: X.sum(dim=-1), bounds, seed=0)
+        assert torch.equal(X, high)
+
     def test_faces(self) -> None:
         # One coordinate pressed to each face in turn, the other inside.
         target = double([[0.3, 2.0], [0.6, -1.0], [1.5, 0.2], [-0.4, 0.9]])
@@ -312,8 +320,8 @@ class TestDifficultFunctions:
             double([[[0.0, 0.0]]]),
             20,
         )
-        assert torch.equal(X, double([[[0.0, 0.0]]]))
-        assert torch.equal(values, double([[0.0]]))
+        assert torch.equal(X, double([[0.0, 0.0]]))
+        assert torch.equal(values, double([0.0]))
 
 
 class TestStarts:

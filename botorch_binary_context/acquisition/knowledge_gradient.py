@@ -21,7 +21,11 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from botorch_binary_context.acquisition.contrasts import Contrasts
-from botorch_binary_context.acquisition.fantasies import Shared, fantasy_weights
+from botorch_binary_context.acquisition.fantasies import (
+    TOLERANCE,
+    Shared,
+    fantasy_weights,
+)
 from botorch_binary_context.batching import expand_batch, fold, unfold
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.covariance import covariance
@@ -35,6 +39,7 @@ from botorch_binary_context.optim import (
 )
 
 POLISH_EVALUATIONS = 30
+SCREEN_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,13 @@ class _Posteriors:
     a_new: Tensor  # batch_shape x C
 
     @classmethod
-    def of(cls, model: LaplaceGP, shared: Shared, X: Tensor) -> _Posteriors:
+    def of(
+        cls,
+        model: LaplaceGP,
+        shared: Shared,
+        X: Tensor,
+        tolerance: float = TOLERANCE,
+    ) -> _Posteriors:
         contrasts = Contrasts.of(model, X)
         mean, variance = contrasts.moments()
         success, _ = model.likelihood.probability_moments(mean, variance)
@@ -59,6 +70,7 @@ class _Posteriors:
             torch.cat([contrasts.prior_mean, contrasts.prior_mean], dim=-1),
             torch.cat([contrasts.prior_variance, contrasts.prior_variance], dim=-1),
             torch.cat([ones, torch.zeros_like(ones)], dim=-1),
+            tolerance,
         )
         return cls(model, contrasts, success, a, a_new)
 
@@ -208,7 +220,10 @@ class ContextualBinaryKnowledgeGradient(_KnowledgeGradient):
         return posteriors.contrasts.unfold(gain)
 
     def screen(self, X: Tensor) -> Tensor:
-        r"""A lower bound of the value: the inner maximum among the searched points.
+        r"""A quick estimate of the value, to choose where to look closer.
+
+        The inner maximum is that among the searched points, and the fantasies are
+        solved to a thousandth.
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.
@@ -216,7 +231,7 @@ class ContextualBinaryKnowledgeGradient(_KnowledgeGradient):
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        posteriors = _Posteriors.of(self.model, self.shared, X)
+        posteriors = _Posteriors.of(self.model, self.shared, X, SCREEN_TOLERANCE)
         values = posteriors.means_at_shared(self.points, self.cross).amax(dim=-1)
         gain = posteriors.expectation(values) - self.current_value.unsqueeze(-1)
         return posteriors.contrasts.unfold(gain)
@@ -260,7 +275,7 @@ class ContextualBinaryKnowledgeGradient(_KnowledgeGradient):
             mean_at, ((start - low) / (high - low)).unsqueeze(0), POLISH_EVALUATIONS
         )
         with torch.no_grad():
-            return self._at_reference(low + (high - low) * U.squeeze(0))
+            return self._at_reference(low + (high - low) * U)
 
 
 class OneShotContextualBinaryKnowledgeGradient(

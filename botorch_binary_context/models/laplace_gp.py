@@ -40,6 +40,7 @@ from botorch_binary_context.models.laplace import (
     laplace_approximation,
 )
 from botorch_binary_context.models.validation import (
+    check_batch_shape,
     check_labels,
     check_new_trials,
     check_trials,
@@ -120,6 +121,7 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
                 rows = self.transform_inputs(rows)  # a transform may learn its bounds
         if covar_module is None:
             covar_module = self._default_covar_module(rows)
+        check_batch_shape(covar_module.batch_shape, self.batch_shape)
         self.covar_module = covar_module
         self.register_load_state_dict_post_hook(_renew)
         self.to(train_X)
@@ -480,8 +482,9 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         return super()._apply(fn, recurse)
 
     def __getstate__(self) -> Mapping[str, Any]:
-        # Copies and pickles leave the cache out: it may hold a graph.
-        return {**self.__dict__, "_approximation": None}
+        # Copies and pickles hold the data without a graph, and no cache.
+        inputs = tuple(t.detach() if t.grad_fn else t for t in self.train_inputs)
+        return {**self.__dict__, "_approximation": None, "train_inputs": inputs}
 
 
 def _concatenate(parts: list[Tensor], batch: torch.Size) -> Tensor:

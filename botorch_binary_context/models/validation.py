@@ -45,6 +45,22 @@ def check_trials(train_X: Tensor, train_Y: Tensor, points_per_trial: int) -> Non
     check_labels(train_Y)
 
 
+def check_batch_shape(kernel_shape: torch.Size, batch_shape: torch.Size) -> None:
+    r"""Check that a kernel has one set of hyperparameters for each element, or for all.
+
+    Args:
+        kernel_shape: The batch shape of the kernel.
+        batch_shape: The batch shape of the training data.
+    """
+    sizes = zip(reversed(kernel_shape), reversed(batch_shape), strict=False)
+    fits = all(size in (1, other) for size, other in sizes)
+    if len(kernel_shape) > len(batch_shape) or not fits:
+        raise InputDataError(
+            "Expected ``covar_module`` to have a batch shape that broadcasts to that of "
+            f"``train_X``, {list(batch_shape)}, but got {list(kernel_shape)}."
+        )
+
+
 def check_dtypes(train_X: Tensor, train_Y: Tensor) -> None:
     """Check that both are floating point of one kind; warn in single precision."""
     if train_X.dtype != train_Y.dtype or not train_X.is_floating_point():

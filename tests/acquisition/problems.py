@@ -100,7 +100,9 @@ class LaplaceByHand:
             system = np.eye(len(f)) + W[:, None] * K
             f = mean + K @ np.linalg.solve(system, W * (f - mean) + gradient)
         gradient, W = self.derivatives(f)
-        assert np.allclose(f, mean + K @ gradient, rtol=0, atol=1e-12)
+        assert np.abs(f - mean - K @ gradient).max(initial=0) < 1e-12 * (
+            1 + np.abs(K).max(initial=0)
+        )
         return gradient, W
 
     def mean(self, trials: Array) -> Array:
@@ -153,8 +155,8 @@ class Problem:
 
     Attributes:
         kind: The kernel, one of ``KINDS``.
-        parameters: The number of parameters; the context column stands before them if
-            there is one, between them if there are two.
+        parameters: The number of parameters; the first context column stands before
+            them if there is one, between them if there are two. Others come last.
         model_class: The class of the model.
         elements: Which problems make the batch: they differ in data and
             hyperparameters. One number for a model without a batch.
@@ -163,6 +165,7 @@ class Problem:
         guess_rate: The guess rate.
         normalized: Whether trials live in a box other than the unit cube, and the model
             normalises them.
+        contexts: The number of context columns, unless the kind is ``none``.
     """
 
     kind: str = "multiplicative"
@@ -173,10 +176,14 @@ class Problem:
     constant: float = 0.0
     guess_rate: float = 0.0
     normalized: bool = False
+    contexts: int = 1
 
     @property
     def context_dims(self) -> list[int]:
-        return [] if self.kind == "none" else [self.parameters // 2]
+        if self.kind == "none":
+            return []
+        last = range(self.parameters + 1, self.parameters + self.contexts)
+        return [self.parameters // 2, *last]
 
     @property
     def parameter_dims(self) -> list[int]:

@@ -213,38 +213,34 @@ def moments_of(fantasies: Fantasies) -> tuple[Tensor, Tensor, Tensor]:
     return tuple(part.clone().requires_grad_() for part in parts)  # pyright: ignore
 
 
+def has_right_gradient(fantasies: Fantasies) -> bool:
+    """Of the weights, in the prior moments of the new trials."""
+    f = fantasies
+
+    def weights(cross: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
+        parts = fantasy_weights(f.shared, cross, mean, variance, f.labels)
+        return tuple(part for part in parts if part.numel())
+
+    return gradcheck(weights, moments_of(f), rtol=1e-6, atol=1e-8)
+
+
 @both_models
 class TestGradient:
     @pytest.mark.parametrize("label", [0.0, 1.0])
     def test_in_the_moments(self, model_class: ModelClass, label: float) -> None:
         problem = Problem("product", 1, model_class, n=4)
         f = fantasize(problem.model, problem.candidates(3), label)
-        assert gradcheck(
-            lambda *moments: fantasy_weights(f.shared, *moments, f.labels),
-            moments_of(f),
-            rtol=1e-6,
-            atol=1e-8,
-        )
+        assert has_right_gradient(f)
 
     def test_of_a_batch(self, model_class: ModelClass) -> None:
         problem = Problem("product", 1, model_class, [0, 1], n=3)
         f = fantasize(problem.model, problem.candidates(2, 2), 1.0)
-        assert gradcheck(
-            lambda *moments: fantasy_weights(f.shared, *moments, f.labels),
-            moments_of(f),
-            rtol=1e-6,
-            atol=1e-8,
-        )
+        assert has_right_gradient(f)
 
     def test_without_data(self, model_class: ModelClass) -> None:
         problem = Problem("product", 1, model_class, n=0)
         f = fantasize(problem.model, problem.candidates(3), 1.0)
-        assert gradcheck(
-            lambda *moments: fantasy_weights(f.shared, *moments, f.labels)[1],
-            moments_of(f),
-            rtol=1e-6,
-            atol=1e-8,
-        )
+        assert has_right_gradient(f)
 
     def test_in_the_candidate(self, model_class: ModelClass) -> None:
         problem = Problem("additive", 2, model_class)
@@ -271,7 +267,8 @@ class TestGradient:
         f = fantasize(problem.model, problem.candidates(3), 1.0)
         moments = moments_of(f)
         a, _ = fantasy_weights(f.shared, *moments, f.labels)
-        (slope,) = torch.autograd.grad(a.sum(), moments[0], create_graph=True)
+        total = a.square().sum()
+        (slope,) = torch.autograd.grad(total, moments[0], create_graph=True)
         with pytest.raises(RuntimeError, match="once_differentiable"):
             slope.sum().backward()
 
@@ -311,3 +308,125 @@ class TestAdjoint(StrictTestCase):
             for label in (0.0, 1.0):
                 X = problem.candidates(5)
                 self.assert_solves(fantasize(problem.model, X, label))
+
+
+# ---------------------------------------------------------------------------- fallbacks
+
+
+@contextmanager
+def recorded(name: str) -> Iterator[list[Tensor]]:
+    """Which candidates a fallback is told have failed, call by call."""
+    original, failures = getattr(Fantasies, name), []
+
+    def record(self: Fantasies, *args: Tensor) -> tuple[Tensor, Tensor]:
+        failures.append(args[-1])
+        return original(self, *args)
+
+    with mock.patch.object(Fantasies, name, record):
+        yield failures
+
+
+def saturated_model(label: float = 1.0) -> tuple[BinaryLaplaceGP, LaplaceByHand]:
+    """Outcomes that are all alike, under a prior that makes them certain."""
+    X = double([[0.1], [0.2], [0.3], [0.4], [0.9]])
+    kernel = simple_kernel(dim=1)
+    kernel.outputscale = double(400.0)
+    kernel.base_kernel.lengthscale = double(0.3)
+    model = BinaryLaplaceGP(X, torch.full_like(X, label), covar_module=kernel)
+
+    def covariance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        return 400.0 * np.exp(-((first - second.T) ** 2) / 0.18)
+
+    trials, labels = X.unsqueeze(-2).numpy(), np.full(5, label)
+    return model, LaplaceByHand(covariance, trials, labels)
+
+
+SURPRISES = double([[0.15], [0.25], [0.35], [0.6]]).unsqueeze(-2)
+
+
+class TestFallback(StrictTestCase):
+    def test_saturated_data(self) -> None:
+        # One fail among certain passes: the old curvature says nothing of the new one.
+        for label in (0.0, 1.0):
+            model, by_hand = saturated_model(label)
+            with recorded("_repair") as failures:
+                found = weights_of(fantasize(model, SURPRISES, 1 - label))
+            self.assertTrue(bool(failures[0].any()))
+            expected = conditioned_weights(model, SURPRISES, 1 - label)
+            assert_close(found, expected, 1e-9)
+            for weights, trial in zip(found, SURPRISES.numpy(), strict=True):
+                given = by_hand.given(trial, 1 - label)
+                assert_close(weights, given.gradient_and_information[0], 1e-9)
+
+    def test_saturated_gradient(self) -> None:
+        model, _ = saturated_model()
+        f = fantasize(model, SURPRISES, 0.0)
+        with recorded("_repair_adjoint") as failures:
+            TestAdjoint().assert_solves(f)
+        self.assertTrue(bool(failures[0].any()))
+        moments = moments_of(f)
+        target = uniform(6, 4, seed=9)
+
+        def score(cross: Tensor) -> Tensor:
+            a, a_new = fantasy_weights(f.shared, cross, *moments[1:], f.labels)
+            return (a * target[:-1]).sum() + (a_new * target[-1]).sum()
+
+        (found,) = torch.autograd.grad(score(moments[0]), moments[0])
+        assert_close(found, finite_difference(score, f.cross, step=0.02), 1e-7)
+
+    def test_some_fail_and_some_do_not(self) -> None:
+        model, _ = saturated_model()
+        X = torch.cat([SURPRISES, double([[[0.9]], [[-3.0]]])])
+        label = double([0.0, 0.0, 0.0, 0.0, 1.0, 1.0])
+        f = fantasize(model, X, label)
+        with recorded("_repair") as failures:
+            found = weights_of(f)
+        self.assertTrue(bool(failures[0].any()))
+        self.assertFalse(bool(failures[0].all()))
+        for i, weights in enumerate(found):
+            expected = conditioned_weights(model, X[i : i + 1], label[i].item())
+            assert_close(weights, expected.squeeze(0), 1e-9)
+
+    def test_forced(self) -> None:
+        for model_class in MODEL_CLASSES:
+            for elements in (0, [[0, 1, 2], [3, 4, 5]]):
+                problem = Problem("product", 2, model_class, elements, constant=0.4)
+                X = problem.candidates(4, *problem.model.batch_shape)
+                f = fantasize(problem.model, X, 1.0)
+                expected = weights_of(f)
+                b = torch.sin(40 * expected[..., :-1].mT)
+                b_new = torch.cos(40 * expected[..., -1])
+                a = expected[..., :-1].mT, expected[..., -1]
+                adjoint = f.solve_adjoint(*a, b, b_new)
+                with (
+                    mock.patch.object(module, "MAX_CHORD_STEPS", 1),
+                    recorded("_repair") as failures,
+                    recorded("_repair_adjoint") as adjoint_failures,
+                ):
+                    found = weights_of(f)
+                    found_adjoint = f.solve_adjoint(*a, b, b_new)
+                self.assertTrue(bool(failures[0].all()))
+                self.assertTrue(bool(adjoint_failures[0].all()))
+                assert_close(found, expected, 1e-9)
+                for part, wanted in zip(found_adjoint, adjoint, strict=True):
+                    assert_close(part, wanted, 1e-9)
+
+    def test_not_needed(self) -> None:
+        # On ordinary data neither fallback is used, in either precision.
+        for dtype in (torch.double, torch.float):
+            problem = Problem("product", 2, n=15)
+            problem.model.to(dtype)
+            f = fantasize(problem.model, problem.candidates(20).to(dtype), 1.0)
+            with recorded("_repair") as failures:
+                a, a_new = f.solve()
+            with recorded("_repair_adjoint") as adjoint_failures:
+                f.solve_adjoint(a, a_new, torch.sin(40 * a), torch.cos(40 * a_new))
+            self.assertFalse(bool(failures[0].any()))
+            self.assertFalse(bool(adjoint_failures[0].any()))
+
+    def test_with_guesses(self) -> None:
+        problem = replace(Problem("product", 2, n=12), guess_rate=0.5)
+        X = problem.candidates(6)
+        with mock.patch.object(module, "MAX_CHORD_STEPS", 1):
+            found = weights_of(fantasize(problem.model, X, 0.0))
+        assert_close(found, conditioned_weights(problem.model, X, 0.0), 1e-9)

@@ -38,6 +38,7 @@ from tests.helpers import (
     ModelClass,
     StrictTestCase,
     double,
+    element,
     finite_difference,
     golden_kernel,
     latent,
@@ -271,12 +272,7 @@ class TestLaplaceMarginalLogLikelihood(StrictTestCase):
                 self.assertEqual(value.shape, torch.Size())
                 total = 0.0
                 for index in np.ndindex(*batch_shape):
-                    single = model_class(
-                        model.train_inputs[0][index],
-                        model.train_targets[index].unsqueeze(-1),
-                        covar_module=element_kernel(model, index),
-                    )
-                    total = total + Loss(single)()
+                    total = total + Loss(element(model, index))()
                 self.assertAllClose(value, total, rtol=0, atol=1e-10)
 
     def test_repeated_evaluations_agree(self) -> None:
@@ -315,15 +311,6 @@ class TestLaplaceMarginalLogLikelihood(StrictTestCase):
         loss.float()
         self.assertEqual(loss().dtype, torch.float)
         self.assertAllClose(loss().item(), expected, atol=1e-5)
-
-
-def element_kernel(model: AnyModel, index: tuple[int, ...]) -> ScaleKernel:
-    """The kernel of one element of a batch of ``simple_kernel``."""
-    kernel = simple_kernel(model.train_inputs[0].shape[-1])
-    batched: Any = model.covar_module
-    kernel.outputscale = batched.outputscale[index].detach()
-    kernel.base_kernel.lengthscale = batched.base_kernel.lengthscale[index].detach()
-    return kernel
 
 
 # --------------------------------------------------------------------------- fitting

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.exceptions.warnings import InputDataWarning
@@ -118,6 +119,25 @@ def duels_in_contexts(first: float, second: float) -> tuple[Tensor, Tensor]:
     X[..., 1] = 0.5
     X[2, :, 1] = double([first, second])
     return X, Y
+
+
+class TestKernelBatchShape(StrictTestCase):
+    def test_must_broadcast_to_the_data(self) -> None:
+        for batch_shape, kernel_shape in (((), (3,)), ((2,), (3,)), ((2,), (2, 2))):
+            X, Y = random_trials(BinaryLaplaceGP, 4, batch_shape=batch_shape)
+            kernel = RBFKernel(batch_shape=torch.Size(kernel_shape))
+            message = (
+                r"``covar_module`` .* ``train_X``, "
+                rf"\{list(batch_shape)}, but got \{list(kernel_shape)}"
+            )
+            with self.assertRaisesRegex(InputDataError, message):
+                BinaryLaplaceGP(X, Y, covar_module=kernel)
+
+    def test_one_for_all_elements(self) -> None:
+        X, Y = random_trials(BinaryLaplaceGP, 4, batch_shape=(3, 2))
+        for kernel_shape in ((), (1,), (2,), (3, 1)):
+            kernel = RBFKernel(batch_shape=torch.Size(kernel_shape))
+            BinaryLaplaceGP(X, Y, covar_module=kernel).posterior(X)
 
 
 class TestDuelContexts(StrictTestCase):

@@ -1,0 +1,239 @@
+r"""Tests of the features of composed kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.utils.sampling import manual_seed
+from gpytorch.kernels import (
+    ConstantKernel,
+    Kernel,
+    LinearKernel,
+    MaternKernel,
+    PeriodicKernel,
+    RBFKernel,
+    ScaleKernel,
+)
+from torch import Tensor
+
+from botorch_binary_context import AdditiveContextKernel, MultiplicativeContextKernel
+from botorch_binary_context.sampling.features import FeatureOptions, kernel_features
+from tests.helpers import (
+    LARGEST_Z,
+    RequireDevice,
+    double,
+    largest_z,
+    matrix_of,
+    stationary_kernel,
+    uniform,
+)
+from tests.sampling.test_hilbert import ACCURACY, grid_in
+
+BOUNDS = double([[-1.0, 0.0, 2.0, 0.5], [1.0, 0.8, 3.0, 1.5]])
+DIM = 4
+
+
+def rbf(*lengthscale: float, **kwargs: Any) -> RBFKernel:
+    """A squared exponential kernel with the given lengthscales."""
+    kernel = RBFKernel(ard_num_dims=len(lengthscale), **kwargs).double()
+    kernel.lengthscale = double([lengthscale])
+    return kernel
+
+
+def matern(*lengthscale: float, nu: float = 2.5, **kwargs: Any) -> MaternKernel:
+    """A Matérn kernel with the given lengthscales."""
+    kernel = MaternKernel(nu, ard_num_dims=len(lengthscale), **kwargs).double()
+    kernel.lengthscale = double([lengthscale])
+    return kernel
+
+
+def scaled(base: Kernel, outputscale: float, **kwargs: Any) -> ScaleKernel:
+    kernel = ScaleKernel(base, **kwargs).double()
+    kernel.outputscale = outputscale
+    return kernel
+
+
+def constant(value: float) -> ConstantKernel:
+    kernel = ConstantKernel().double()
+    kernel.constant = double([value])
+    return kernel
+
+
+def additive(base: Kernel, dims: list[int], variance: float) -> AdditiveContextKernel:
+    kernel = AdditiveContextKernel(base, context_dims=dims)
+    kernel.context_variance = variance
+    return kernel
+
+
+def multiplicative(base: Kernel, dims: list[int]) -> MultiplicativeContextKernel:
+    return MultiplicativeContextKernel(base, context_dims=dims)
+
+
+COMPOSITIONS: dict[str, Callable[[], Kernel]] = {
+    "stationary": lambda: rbf(1.0, 1.5, 2.0, 2.5),
+    "scale": lambda: scaled(rbf(1.0, 1.5, 2.0, 2.5), 7.0),
+    "scale of a scale": lambda: scaled(scaled(matern(0.6, active_dims=[1]), 2.0), 3.0),
+    "active columns": lambda: matern(0.5, 1.5, active_dims=[3, 0]),
+    "active columns of a scale": lambda: scaled(rbf(0.5, active_dims=[2]), 3.0),
+    "constant": lambda: constant(2.5),
+    "sum": lambda: (
+        scaled(rbf(0.5, active_dims=[0]), 2.0) + matern(1.0, active_dims=[2])
+    ),
+    "sum with a constant": lambda: rbf(0.5, active_dims=[0]) + constant(3.0),
+    "product": lambda: rbf(0.8, active_dims=[0]) * rbf(0.5, 0.9, active_dims=[3, 1]),
+    "product of three": lambda: (
+        rbf(1.0, active_dims=[0]) * rbf(1.0, active_dims=[2]) * constant(4.0)
+    ),
+    "scaled sum of a product": lambda: scaled(
+        rbf(1.0, active_dims=[0]) * matern(1.0, active_dims=[2])
+        + rbf(0.4, active_dims=[1]),
+        5.0,
+    ),
+    "multiplicative context": lambda: multiplicative(scaled(rbf(1, 2, 1), 3.0), [0]),
+    "multiplicative, last column": lambda: multiplicative(rbf(1, 2, 1), [-1]),
+    "multiplicative, two columns": lambda: multiplicative(matern(1, 1), [2, 0]),
+    "multiplicative, three columns": lambda: multiplicative(matern(0.5), [3, 0, 1]),
+    "multiplicative, active columns of x": lambda: multiplicative(
+        rbf(0.5, active_dims=[1]), [0, 1]
+    ),
+    "additive context": lambda: additive(scaled(rbf(1, 2, 1), 3.0), [0], 4.0),
+    "additive, two columns": lambda: additive(matern(0.6, 1.0), [-1, 1], 0.3),
+    "scaled context": lambda: scaled(multiplicative(rbf(1, 2, 1), [1]), 6.0),
+    "context and constant": lambda: additive(rbf(1, 2, 1), [3], 2.0) + constant(1.5),
+    "context of contexts": lambda: additive(
+        multiplicative(rbf(0.5, 0.9), [0]), [1], 2.0
+    ),
+}
+
+
+def relative_error(kernel: Kernel, options: FeatureOptions, X: Tensor) -> float:
+    """The largest error, relative to the largest variance."""
+    Phi = kernel_features(kernel, options)(X)
+    K = matrix_of(kernel, X)
+    variance = K.diagonal(dim1=-2, dim2=-1).max()
+    return ((Phi @ Phi.mT - K).abs().max() / variance).item()
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+class TestCompositions:
+    def test_hilbert(self, name: str) -> None:
+        options = FeatureOptions(BOUNDS, DIM, max_features=4096)
+        error = relative_error(COMPOSITIONS[name](), options, grid_in(BOUNDS, n=2))
+        assert error < ACCURACY
+
+    def test_fourier(self, name: str) -> None:
+        """Without bounds the features are random: right in expectation."""
+        kernel, options = COMPOSITIONS[name](), FeatureOptions(None, DIM, 16)
+        X = grid_in(BOUNDS, n=1)[:10]
+        samples = []
+        for seed in range(150):
+            with manual_seed(seed):
+                Phi = kernel_features(kernel, options)(X)
+            samples.append(Phi @ Phi.mT)
+        assert largest_z(torch.stack(samples), matrix_of(kernel, X)) < LARGEST_Z
+
+    def test_values_do_not_depend_on_other_rows(self, name: str) -> None:
+        features = kernel_features(COMPOSITIONS[name](), FeatureOptions(BOUNDS, DIM))
+        X = grid_in(BOUNDS)[:6].reshape(2, 3, DIM)
+        Phi = features(X)
+        assert Phi.shape[:-1] == (2, 3)
+        torch.testing.assert_close(Phi[1, :1], features(X[1, :1]))
+        assert features(X[:, :0]).shape == (2, 0, Phi.shape[-1])
+
+    def test_differentiable(self, name: str) -> None:
+        features = kernel_features(COMPOSITIONS[name](), FeatureOptions(BOUNDS, DIM))
+        X = grid_in(BOUNDS)[-2:].requires_grad_()
+        Phi = features(X)
+        gradient = torch.autograd.grad(Phi.square().sum(), X, allow_unused=True)[0]
+        assert gradient is not None
+        assert gradient.isfinite().all()
+
+    def test_device(self, name: str) -> None:
+        X, kernel = grid_in(BOUNDS)[:3], COMPOSITIONS[name]()
+        for bounds in (BOUNDS, None):
+            with RequireDevice():
+                kernel_features(kernel, FeatureOptions(bounds, DIM, 64))(X)
+
+
+def batched_kernel(batch_shape: torch.Size) -> Kernel:
+    """Every part with hyperparameters of its own for each element."""
+    shape = tuple(batch_shape)
+    base = stationary_kernel(math.inf, 0.6 + uniform(*shape, 1, 2, seed=1))
+    scale = ScaleKernel(base, batch_shape=batch_shape).double()
+    scale.outputscale = 1 + uniform(*shape, seed=2)
+    context = AdditiveContextKernel(scale, context_dims=[1])
+    context.context_variance = 1 + 3 * uniform(*shape, seed=3)
+    offset = ConstantKernel(batch_shape=batch_shape).double()
+    offset.constant = 0.5 + uniform(*shape, 1, seed=4)
+    return context + offset
+
+
+@pytest.mark.parametrize("batch_shape", [(2,), (2, 3)])
+def test_batch_of_hyperparameters(batch_shape: tuple[int, ...]) -> None:
+    bounds = BOUNDS[:, :3]
+    kernel = batched_kernel(torch.Size(batch_shape))
+    features = kernel_features(kernel, FeatureOptions(bounds, 3))
+    X = grid_in(bounds)
+    for points in (
+        X,
+        X.expand(*batch_shape, -1, -1),
+        X.expand(4, *batch_shape, -1, -1),
+    ):
+        Phi = features(points)
+        K = matrix_of(kernel, points)
+        assert Phi.shape[:-1] == K.shape[:-1]
+        assert ((Phi @ Phi.mT - K).abs() / K.max()).max() < ACCURACY
+
+
+class TestOptions:
+    def test_many_dimensions_fall_back_on_random_features(self) -> None:
+        kernel = rbf(*[0.3] * 8)
+        bounds = torch.stack([torch.zeros(8), torch.ones(8)]).double()
+        options = FeatureOptions(bounds, 8, max_features=512)
+        first, second = (kernel_features(kernel, options) for _ in range(2))
+        X = uniform(3, 8)
+        assert first(X).shape == (3, 512)
+        assert not torch.equal(first(X), second(X))
+
+    def test_hilbert_features_are_not_random(self) -> None:
+        options = FeatureOptions(BOUNDS, DIM)
+        kernel, X = rbf(1.0, 1.5, 2.0, 2.5), grid_in(BOUNDS)
+        first, second = (kernel_features(kernel, options)(X) for _ in range(2))
+        assert torch.equal(first, second)
+
+    def test_number_of_random_features(self) -> None:
+        kernel = rbf(1.0, 1.5, 2.0, 2.5)
+        for count in (2, 64, 2048):
+            features = kernel_features(kernel, FeatureOptions(None, DIM, count))
+            assert features(uniform(2, DIM)).shape == (2, count)
+
+    def test_select(self) -> None:
+        options = FeatureOptions(BOUNDS, DIM, 100).select([2, 0])
+        assert options.bounds is not None
+        assert torch.equal(options.bounds, BOUNDS[:, [2, 0]])
+        assert (options.dim, options.max_features) == (2, 100)
+        assert FeatureOptions(None, DIM).select([1]).bounds is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "name"),
+    [
+        (PeriodicKernel(), "PeriodicKernel"),
+        (ScaleKernel(PeriodicKernel()), "PeriodicKernel"),
+        (RBFKernel() + LinearKernel(), "LinearKernel"),
+        (MultiplicativeContextKernel(LinearKernel(), [0]), "LinearKernel"),
+    ],
+)
+def test_unsupported_kernel(kernel: Kernel, name: str) -> None:
+    message = (
+        "Expected ``kernel`` to be composed of AdditiveContextKernel, AdditiveKernel, "
+        "ConstantKernel, MaternKernel, MultiplicativeContextKernel, ProductKernel, "
+        f"RBFKernel, ScaleKernel, but got {name}."
+    )
+    with pytest.raises(UnsupportedError, match=message):
+        kernel_features(kernel, FeatureOptions(None, 2))
