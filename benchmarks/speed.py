@@ -59,7 +59,9 @@ def run(arguments: argparse.Namespace) -> None:
     print(format_table(rows))
     n = 260
     memory = suggestions.peak_memory(n)
-    print(f"\nPeak memory of a suggestion by cbkg after {n} trials: {memory:.0f} MB")
+    print(
+        f"\nPeak memory of a process that suggests by cbkg: {memory:.0f} MB (n = {n})"
+    )
 
 
 def comparisons() -> Iterator[Callable[[], Comparison]]:

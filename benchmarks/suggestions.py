@@ -154,23 +154,20 @@ def compare_rules(n: int, rule: str, reference: str, share: int) -> Comparison:
 
 
 def peak_memory(n: int) -> float:
-    r"""The memory, in MB, that a suggestion by the knowledge gradient takes.
+    r"""The memory, in MB, of a process that suggests by the knowledge gradient.
 
     Args:
         n: The number of trials so far.
 
     Returns:
-        How much the peak of a fresh process rises.
+        The peak of a fresh process, the libraries included.
     """
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
-        return pool.apply(_rise_of_peak, (n,))
+        return pool.apply(_peak_of_suggestion, (n,))
 
 
-def _rise_of_peak(n: int) -> float:
+def _peak_of_suggestion(n: int) -> float:
     torch.set_num_threads(1)
-    model = binary_model(n)
-    suggest(binary_model(5), space(), "ucb-ald")  # loads what is loaded once
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    suggest(model, space(), "cbkg")
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    suggest(binary_model(n), space(), "cbkg")
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

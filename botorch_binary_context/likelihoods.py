@@ -278,7 +278,8 @@ class PreferenceLikelihood(ProbitLikelihood):
 
     Latent values come in consecutive pairs: rows ``2i`` and ``2i + 1`` are the two
     sides of duel ``i``. So a ``q = 2`` batch is one duel, and a variational model is
-    trained on the ``2n x d`` rows of ``n`` duels, with ``num_data=2n`` in its objective.
+    trained on the ``2n x d`` rows of ``n`` duels, with ``num_data=2n`` in its
+    objective.
 
     Example:
         >>> likelihood = PreferenceLikelihood()

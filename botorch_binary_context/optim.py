@@ -20,7 +20,7 @@ from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 SUFFICIENT_INCREASE = 1e-4
-RELATIVE_GAIN = 1e-9
+RELATIVE_GAIN = 1e-10
 # How many times the gain that its quadratic model predicts a climber may hope for.
 OPTIMISM = 10.0
 FIRST_STEP = 0.05  # of the width of the box
@@ -180,7 +180,12 @@ def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Te
     return U.gather(0, points)
 
 
-def climb(function: Function, U: Tensor, max_evaluations: int) -> tuple[Tensor, Tensor]:
+def climb(
+    function: Function,
+    U: Tensor,
+    max_evaluations: int,
+    relative_gain: float = RELATIVE_GAIN,
+) -> tuple[Tensor, Tensor]:
     r"""Climb from every start towards a local maximum in the unit cube.
 
     A projected BFGS method: coordinates at a bound that the gradient presses against
@@ -192,6 +197,7 @@ def climb(function: Function, U: Tensor, max_evaluations: int) -> tuple[Tensor, 
         function: Maps ``r x ... x k`` points of the unit cube to ``r x ...`` values.
         U: ``r`` starts for each function, ``r x ... x k``.
         max_evaluations: The most evaluations.
+        relative_gain: A climber ends when a step gains no more, relative to its value.
 
     Returns:
         The best points reached, ``... x k``, and their values, ``...``.
@@ -205,7 +211,7 @@ def climb(function: Function, U: Tensor, max_evaluations: int) -> tuple[Tensor, 
         if count <= state.U.shape[0] // 2:  # of any function, half have given up
             best = best.update(state)
             state = state.keep_active(count)
-        state = state.advance(function, best.value)
+        state = state.advance(function, best.value, relative_gain)
     best = best.update(state)
     return best.U, best.value
 
@@ -278,7 +284,9 @@ class _Ascent:
         value = self.value.gather(0, chosen.squeeze(-1))
         return _Ascent(U, value, gradient, H, direction, size, active)
 
-    def advance(self, function: Function, best: Tensor) -> _Ascent:
+    def advance(
+        self, function: Function, best: Tensor, relative_gain: float
+    ) -> _Ascent:
         """Try the next step of every climber; ``best`` is what others reached."""
         trial = (self.U + self.size * self.direction).clamp(0.0, 1.0)
         trial = torch.where(self.active, trial, self.U)
@@ -295,7 +303,7 @@ class _Ascent:
         reached = torch.where(accepted.squeeze(-1), value, self.value)
         direction, slope = _ascent_direction(U, gradient, H)
         size = self._shorter(gain, expected).masked_fill(accepted, 1.0)
-        least = RELATIVE_GAIN * self.value.abs().unsqueeze(-1)
+        least = relative_gain * self.value.abs().unsqueeze(-1)
         exhausted = torch.where(accepted, gain <= least, size < 1e-10)
         best = torch.maximum(reached.amax(dim=0), best)
         hopeful = reached.unsqueeze(-1) + OPTIMISM * slope >= best.unsqueeze(-1)

@@ -137,8 +137,8 @@ class ClassProbability(PosteriorTransform):
 
     The mean and the variance are exact. As a ``posterior_transform`` it lets stock
     acquisition functions of pass/fail models work on the scale of probabilities. Of a
-    preference model it takes duels, consecutive pairs of rows, to the probabilities that
-    the first is preferred: half as many as there are rows, which stock acquisition
+    preference model it takes duels, consecutive pairs of rows, to the probabilities
+    that the first is preferred: half as many as there are rows, which stock acquisition
     functions do not expect.
 
     Example:

@@ -31,10 +31,8 @@ from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
     maximize_paths,
 )
-from botorch_binary_context.acquisition.knowledge_gradient import (
-    maximize_knowledge_gradient,
-    maximize_posterior_mean,
-)
+from botorch_binary_context.acquisition.one_shot import maximize_knowledge_gradient
+from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.optim import SearchOptions, maximize

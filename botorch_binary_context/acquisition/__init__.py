@@ -12,6 +12,8 @@ from botorch_binary_context.acquisition.entropy_search import (
 )
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
+)
+from botorch_binary_context.acquisition.one_shot import (
     OneShotContextualBinaryKnowledgeGradient,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )

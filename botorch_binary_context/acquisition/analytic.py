@@ -10,20 +10,16 @@ from __future__ import annotations
 
 from statistics import NormalDist
 
-from botorch.acquisition import AcquisitionFunction
-from botorch.utils.transforms import (
-    average_over_ensemble_models,
-    t_batch_mode_transform,
-)
 from torch import Tensor
 
+from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
 from botorch_binary_context.acquisition.contrasts import contrast_moments, pair_with
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 
 DEFAULT_BETA = NormalDist().inv_cdf(0.95)
 
 
-class BinaryUpperConfidenceBound(AcquisitionFunction):
+class BinaryUpperConfidenceBound(TrialAcquisitionFunction):
     r"""The upper confidence bound of the success probability.
 
     ``α(z) = E Φ(f(z)) + β sqrt(V Φ(f(z)))`` (Eq. 8 of [Fauvel2022contextual]_), with
@@ -36,35 +32,20 @@ class BinaryUpperConfidenceBound(AcquisitionFunction):
         >>> acqf(space.at_reference(x).unsqueeze(-2))
     """
 
-    model: LaplaceGP
-
     def __init__(self, model: LaplaceGP, beta: float = DEFAULT_BETA) -> None:
         r"""
         Args:
             model: A model of pass/fail outcomes.
             beta: The weight of the standard deviation.
         """
-        super().__init__(model=model)
+        super().__init__(model, points_per_trial=1)
         self.beta = beta
 
-    @t_batch_mode_transform(expected_q=1)  # pyright: ignore[reportArgumentType]
-    @average_over_ensemble_models  # pyright: ignore[reportArgumentType]
-    def forward(self, X: Tensor) -> Tensor:
-        r"""Evaluate the bound.
-
-        Args:
-            X: A ``batch_shape x 1 x d`` tensor of trials.
-
-        Returns:
-            A ``batch_shape`` tensor.
-        """
-        return self.evaluate(X)
-
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""The value, without the checks of shapes that :meth:`forward` adds.
+        r"""The bound.
 
         Args:
-            X: ``t x batch_shape x q x d`` candidates.
+            X: ``t x batch_shape x 1 x d`` trials.
 
         Returns:
             A ``t x batch_shape`` tensor.
@@ -74,7 +55,7 @@ class BinaryUpperConfidenceBound(AcquisitionFunction):
         return mean + self.beta * variance.sqrt()
 
 
-class LatentUpperConfidenceBound(AcquisitionFunction):
+class LatentUpperConfidenceBound(TrialAcquisitionFunction):
     r"""The upper confidence bound of the latent performance, ``μ(z) + β σ(z)``.
 
     Unlike :class:`BinaryUpperConfidenceBound` it does not saturate where ``Φ`` does.
@@ -83,35 +64,20 @@ class LatentUpperConfidenceBound(AcquisitionFunction):
         >>> acqf = LatentUpperConfidenceBound(model)
     """
 
-    model: LaplaceGP
-
     def __init__(self, model: LaplaceGP, beta: float = DEFAULT_BETA) -> None:
         r"""
         Args:
             model: A model of pass/fail outcomes.
             beta: The weight of the standard deviation.
         """
-        super().__init__(model=model)
+        super().__init__(model, points_per_trial=1)
         self.beta = beta
 
-    @t_batch_mode_transform(expected_q=1)  # pyright: ignore[reportArgumentType]
-    @average_over_ensemble_models  # pyright: ignore[reportArgumentType]
-    def forward(self, X: Tensor) -> Tensor:
-        r"""Evaluate the bound.
-
-        Args:
-            X: A ``batch_shape x 1 x d`` tensor of trials.
-
-        Returns:
-            A ``batch_shape`` tensor.
-        """
-        return self.evaluate(X)
-
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""The value, without the checks of shapes that :meth:`forward` adds.
+        r"""The bound.
 
         Args:
-            X: ``t x batch_shape x q x d`` candidates.
+            X: ``t x batch_shape x 1 x d`` trials.
 
         Returns:
             A ``t x batch_shape`` tensor.
@@ -120,7 +86,7 @@ class LatentUpperConfidenceBound(AcquisitionFunction):
         return mean + self.beta * variance.sqrt()
 
 
-class BernoulliMutualInformation(AcquisitionFunction):
+class BernoulliMutualInformation(TrialAcquisitionFunction):
     r"""The information that a trial's outcome gives about the latent function (BALD).
 
     ``I(c, f | z) = H(E p(c=1|f)) - E H(p(c=1|f))`` in nats [Houlsby2011bald]_, exact,
@@ -134,26 +100,11 @@ class BernoulliMutualInformation(AcquisitionFunction):
         ...               options={"nonnegative": True})
     """
 
-    model: LaplaceGP
-
-    @t_batch_mode_transform()  # pyright: ignore[reportArgumentType]
-    @average_over_ensemble_models  # pyright: ignore[reportArgumentType]
-    def forward(self, X: Tensor) -> Tensor:
-        r"""Evaluate the mutual information.
-
-        Args:
-            X: ``batch_shape x 1 x d`` trials or ``batch_shape x 2 x d`` duels.
-
-        Returns:
-            A ``batch_shape`` tensor with values in ``[0, ln 2]``.
-        """
-        return self.evaluate(X)
-
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""The value, without the checks of shapes that :meth:`forward` adds.
+        r"""The mutual information, in ``[0, ln 2]``.
 
         Args:
-            X: ``t x batch_shape x q x d`` candidates.
+            X: ``t x batch_shape x 1 x d`` trials or ``t x batch_shape x 2 x d`` duels.
 
         Returns:
             A ``t x batch_shape`` tensor.
@@ -162,7 +113,7 @@ class BernoulliMutualInformation(AcquisitionFunction):
         return self.model.likelihood.mutual_information(mean, variance)
 
 
-class MaximallyUncertainChallenge(AcquisitionFunction):
+class MaximallyUncertainChallenge(TrialAcquisitionFunction):
     r"""How uncertain the outcome of a duel against the incumbent is (MUC).
 
     ``α(z) = V Φ(f(z) - f(z*))``, the variance of the probability that the challenger is
@@ -172,7 +123,6 @@ class MaximallyUncertainChallenge(AcquisitionFunction):
         >>> acqf = MaximallyUncertainChallenge(model, incumbent)
     """
 
-    model: LaplaceGP
     incumbent: Tensor
 
     def __init__(self, model: LaplaceGP, incumbent: Tensor) -> None:
@@ -182,27 +132,14 @@ class MaximallyUncertainChallenge(AcquisitionFunction):
             incumbent: The current best trial, a ``batch_shape x d`` tensor with the
                 context that the challenger is compared in.
         """
-        super().__init__(model=model)
+        super().__init__(model, points_per_trial=2)
         self.register_buffer("incumbent", incumbent)
 
-    @t_batch_mode_transform(expected_q=1)  # pyright: ignore[reportArgumentType]
-    @average_over_ensemble_models  # pyright: ignore[reportArgumentType]
-    def forward(self, X: Tensor) -> Tensor:
-        r"""Evaluate the variance of the outcome's probability.
-
-        Args:
-            X: A ``batch_shape x 1 x d`` tensor of challengers.
-
-        Returns:
-            A ``batch_shape`` tensor.
-        """
-        return self.evaluate(X)
-
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""The value, without the checks of shapes that :meth:`forward` adds.
+        r"""The variance of the outcome's probability.
 
         Args:
-            X: ``t x batch_shape x q x d`` candidates.
+            X: ``t x batch_shape x 1 x d`` challengers.
 
         Returns:
             A ``t x batch_shape`` tensor.

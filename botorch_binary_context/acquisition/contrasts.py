@@ -115,6 +115,10 @@ def pair_with(X: Tensor, opponent: Tensor) -> Tensor:
     Returns:
         A ``batch_shape x 2 x d`` tensor, the candidate first.
     """
+    if X.shape[-2] != 1:
+        raise UnsupportedError(
+            f"Expected candidates of ``X`` to be one row, but got {X.shape[-2]} rows."
+        )
     opponent = opponent.unsqueeze(-2).to(X)
     shape = torch.broadcast_shapes(X.shape, opponent.shape)
     return torch.cat([X.expand(shape), opponent.expand(shape)], dim=-2)

@@ -9,10 +9,9 @@ Contextual joint entropy search: trials that teach most about the optimum itself
 from __future__ import annotations
 
 import torch
-from botorch.acquisition import AcquisitionFunction
-from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
 from botorch_binary_context.acquisition.contrasts import Contrasts
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.covariance import clamp_variance, covariance, variance
@@ -46,7 +45,7 @@ def maximize_paths(
     return maximize(values_at, space.parameter_bounds, shape, PATH_SEARCH, seed=seed)
 
 
-class ContextualJointEntropySearch(AcquisitionFunction):
+class ContextualJointEntropySearch(TrialAcquisitionFunction):
     r"""The information of a trial about where the optimum is and how good it is.
 
     With ``M`` functions drawn from the posterior, ``(x*_m, f*_m)`` their maxima in the
@@ -65,8 +64,6 @@ class ContextualJointEntropySearch(AcquisitionFunction):
         >>> acqf(X)  # of b x 1 x d trials
     """
 
-    model: LaplaceGP
-
     def __init__(
         self,
         model: LaplaceGP,
@@ -84,7 +81,7 @@ class ContextualJointEntropySearch(AcquisitionFunction):
                 predictions, or of the model's prediction.
             seed: The seed of the draw.
         """
-        super().__init__(model=model)
+        super().__init__(model)
         space = space.to(model.datapoints)
         paths = draw_sample_paths(model, num_paths, bounds=space.bounds, seed=seed)
         optima, values = maximize_paths(paths, space)
@@ -117,23 +114,11 @@ class ContextualJointEntropySearch(AcquisitionFunction):
             self.variance = clamp_variance(prior - (cross * self.projected).sum(dim=-2))
             self.surprise = (values - mean) / self.variance  # batch_shape x M
 
-    @t_batch_mode_transform()  # pyright: ignore[reportArgumentType]
-    def forward(self, X: Tensor) -> Tensor:
-        r"""Evaluate the information about the optimum.
-
-        Args:
-            X: ``batch_shape x 1 x d`` trials or ``batch_shape x 2 x d`` duels.
-
-        Returns:
-            A ``batch_shape`` tensor.
-        """
-        return self.evaluate(X)
-
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""The value, without the checks of shapes that :meth:`forward` adds.
+        r"""The information about the optimum.
 
         Args:
-            X: ``t x batch_shape x q x d`` candidates.
+            X: ``t x batch_shape x 1 x d`` trials or ``t x batch_shape x 2 x d`` duels.
 
         Returns:
             A ``t x batch_shape`` tensor.

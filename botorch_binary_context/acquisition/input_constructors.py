@@ -23,6 +23,8 @@ from botorch_binary_context.acquisition.entropy_search import (
 )
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
+)
+from botorch_binary_context.acquisition.one_shot import (
     OneShotContextualBinaryKnowledgeGradient,
 )
 from botorch_binary_context.context import ContextSpace

@@ -1,5 +1,5 @@
 r"""
-The contextual binary knowledge gradient, nested and one-shot.
+The contextual binary knowledge gradient.
 
 How much one more trial is expected to raise the maximum of the posterior mean in the
 reference context (section 3.2 and supplements 2 and 3 of [Fauvel2022contextual]_). Only
@@ -9,48 +9,51 @@ candidate.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
-from botorch.acquisition import AcquisitionFunction, OneShotAcquisitionFunction
-from botorch.exceptions import UnsupportedError
 from botorch.utils.sampling import draw_sobol_samples
-from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
+from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
 from botorch_binary_context.acquisition.contrasts import Contrasts
 from botorch_binary_context.acquisition.fantasies import (
     TOLERANCE,
     Shared,
     fantasy_weights,
 )
-from botorch_binary_context.batching import expand_batch, fold, unfold
+from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
+from botorch_binary_context.batching import unfold
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.covariance import covariance
 from botorch_binary_context.models.laplace_gp import LaplaceGP
-from botorch_binary_context.optim import (
-    SearchOptions,
-    climb,
-    find_starts,
-    maximize,
-    maximize_from,
-)
+from botorch_binary_context.optim import climb
 
 POLISH_EVALUATIONS = 30
+# The envelope theorem holds at the maximum: the gradient's error is that of the
+# maximiser, the square root of what the search leaves of the value.
+POLISH_GAIN = 1e-12
 SCREEN_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class _Posteriors:
-    """The posterior means after both outcomes of ``T`` candidates; ``C = 2T``."""
+class FantasyPosteriors:
+    r"""The posterior means after both outcomes of ``T`` candidates.
+
+    Attributes:
+        model: The model.
+        contrasts: The contrasts of the candidates.
+        success: The probability of a pass, ``batch_shape x T``.
+        a: The weights of the data, ``batch_shape x n x C`` with ``C = 2T``: first after
+            all passes, then after all fails.
+        a_new: The weights of the candidates, ``batch_shape x C``.
+    """
 
     model: LaplaceGP
     contrasts: Contrasts
-    success: Tensor  # batch_shape x T, the probability of the first outcome
-    a: Tensor  # batch_shape x n x C, first all passes, then all fails
-    a_new: Tensor  # batch_shape x C
+    success: Tensor
+    a: Tensor
+    a_new: Tensor
 
     @classmethod
     def of(
@@ -59,7 +62,18 @@ class _Posteriors:
         shared: Shared,
         X: Tensor,
         tolerance: float = TOLERANCE,
-    ) -> _Posteriors:
+    ) -> FantasyPosteriors:
+        r"""The posteriors after the outcomes of candidates.
+
+        Args:
+            model: The model.
+            shared: What the candidates share.
+            X: ``t x batch_shape x q x d`` candidates.
+            tolerance: The error of the weights.
+
+        Returns:
+            The posteriors, differentiable once in ``X``.
+        """
         contrasts = Contrasts.of(model, X)
         mean, variance = contrasts.moments()
         success, _ = model.likelihood.probability_moments(mean, variance)
@@ -74,18 +88,11 @@ class _Posteriors:
         )
         return cls(model, contrasts, success, a, a_new)
 
-    def detach(self) -> _Posteriors:
-        contrasts = self.contrasts
-        detached = Contrasts(
-            contrasts.model,
-            contrasts.batch,
-            contrasts.rows.detach(),
-            contrasts.cross.detach(),
-            contrasts.prior_mean.detach(),
-            contrasts.prior_variance.detach(),
-        )
-        return _Posteriors(
-            self.model, detached, self.success, self.a.detach(), self.a_new.detach()
+    def detach(self) -> FantasyPosteriors:
+        """The same without a graph, for the search of the inner maxima."""
+        contrasts = replace(self.contrasts, rows=self.contrasts.rows.detach())
+        return replace(
+            self, contrasts=contrasts, a=self.a.detach(), a_new=self.a_new.detach()
         )
 
     def means_at_shared(self, points: Tensor, cross: Tensor) -> Tensor:
@@ -115,15 +122,23 @@ class _Posteriors:
         return self.success * passed + (1 - self.success) * failed
 
 
-class _KnowledgeGradient(AcquisitionFunction):
-    """What the nested and the one-shot form share."""
-
-    model: LaplaceGP
+class KnowledgeGradientBase(TrialAcquisitionFunction):
+    r"""What the nested and the one-shot form share."""
 
     def __init__(
-        self, model: LaplaceGP, space: ContextSpace, current_value: Tensor | None
+        self,
+        model: LaplaceGP,
+        space: ContextSpace,
+        current_value: Tensor | None = None,
     ) -> None:
-        super().__init__(model=model)
+        r"""
+        Args:
+            model: A model of pass/fail outcomes or duels.
+            space: The box of the trials.
+            current_value: The maximum of the posterior mean, ``batch_shape``; computed
+                if not given.
+        """
+        super().__init__(model)
         model.eval()
         self.space = space.to(model.datapoints)
         self.shared = Shared.of(model)
@@ -134,12 +149,19 @@ class _KnowledgeGradient(AcquisitionFunction):
         self.best = best  # batch_shape x 1 x (d - m), or x 0 if it is not known
         self.current_value = current_value
 
-    def _at_reference(self, parameters: Tensor) -> Tensor:
-        """Transformed points in the reference context."""
+    def at_reference(self, parameters: Tensor) -> Tensor:
+        r"""Transformed points in the reference context.
+
+        Args:
+            parameters: A ``... x (d - m)`` tensor.
+
+        Returns:
+            A ``... x d`` tensor.
+        """
         return self.model.transform_inputs(self.space.at_reference(parameters))
 
 
-class ContextualBinaryKnowledgeGradient(_KnowledgeGradient):
+class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
     r"""The contextual binary knowledge gradient (cBKG).
 
     ``KG(s,x) = Σ_c p(c|s,x) max_{x'} E[f(s₀,x')|D,(s,x,c)] - max_{x'} E[f(s₀,x')|D]``
@@ -188,32 +210,20 @@ class ContextualBinaryKnowledgeGradient(_KnowledgeGradient):
         parts = [part.expand(*batch_shape, *part.shape[-2:]) for part in parts]
         self.parameters_searched = torch.cat(parts, dim=-2).detach()
         with torch.no_grad():
-            self.points = self._at_reference(self.parameters_searched)
+            self.points = self.at_reference(self.parameters_searched)
             cross = covariance(model.covar_module, model.datapoints, self.points)
             self.cross = model.likelihood.contrast(cross, dim=-2)
 
-    @t_batch_mode_transform()  # pyright: ignore[reportArgumentType]
-    def forward(self, X: Tensor) -> Tensor:
-        r"""Evaluate the knowledge gradient.
-
-        Args:
-            X: ``batch_shape x 1 x d`` trials or ``batch_shape x 2 x d`` duels.
-
-        Returns:
-            A ``batch_shape`` tensor.
-        """
-        return self.evaluate(X)
-
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""The value, without the checks of shapes that :meth:`forward` adds.
+        r"""The knowledge gradient.
 
         Args:
-            X: ``t x batch_shape x q x d`` candidates.
+            X: ``t x batch_shape x 1 x d`` trials or ``t x batch_shape x 2 x d`` duels.
 
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        posteriors = _Posteriors.of(self.model, self.shared, X)
+        posteriors = FantasyPosteriors.of(self.model, self.shared, X)
         maximizers = self._inner_maximizers(posteriors.detach())
         values = posteriors.means_at_own(maximizers)
         gain = posteriors.expectation(values) - self.current_value.unsqueeze(-1)
@@ -231,12 +241,12 @@ class ContextualBinaryKnowledgeGradient(_KnowledgeGradient):
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        posteriors = _Posteriors.of(self.model, self.shared, X, SCREEN_TOLERANCE)
+        posteriors = FantasyPosteriors.of(self.model, self.shared, X, SCREEN_TOLERANCE)
         values = posteriors.means_at_shared(self.points, self.cross).amax(dim=-1)
         gain = posteriors.expectation(values) - self.current_value.unsqueeze(-1)
         return posteriors.contrasts.unfold(gain)
 
-    def _best_searched(self, posteriors: _Posteriors) -> Tensor:
+    def _best_searched(self, posteriors: FantasyPosteriors) -> Tensor:
         """The best of the searched points, ``batch_shape x C x (d - m)`` parameters."""
         with torch.no_grad():
             means = posteriors.means_at_shared(self.points, self.cross)
@@ -255,245 +265,23 @@ class ContextualBinaryKnowledgeGradient(_KnowledgeGradient):
         Returns:
             ``t x batch_shape x 2 x (d - m)`` parameters, for a pass and for a fail.
         """
-        posteriors = _Posteriors.of(self.model, self.shared, X)
+        posteriors = FantasyPosteriors.of(self.model, self.shared, X)
         passed, failed = self._best_searched(posteriors).chunk(2, dim=-2)
         num_batch = len(self.model.batch_shape)
         batch = posteriors.contrasts.batch
         parts = [unfold(part, batch, 1, num_batch) for part in (passed, failed)]
         return torch.cat(parts, dim=-2)
 
-    def _inner_maximizers(self, posteriors: _Posteriors) -> Tensor:
+    def _inner_maximizers(self, posteriors: FantasyPosteriors) -> Tensor:
         """The transformed maximisers of the fantasies' means, ``... x C x d``."""
         low, high = self.space.parameter_bounds
         start = self._best_searched(posteriors)
 
         def mean_at(U: Tensor) -> Tensor:
-            points = self._at_reference(low + (high - low) * U.squeeze(0))
+            points = self.at_reference(low + (high - low) * U.squeeze(0))
             return posteriors.means_at_own(points).unsqueeze(0)
 
-        U, _ = climb(
-            mean_at, ((start - low) / (high - low)).unsqueeze(0), POLISH_EVALUATIONS
-        )
+        start = ((start - low) / (high - low)).unsqueeze(0)
+        U, _ = climb(mean_at, start, POLISH_EVALUATIONS, POLISH_GAIN)
         with torch.no_grad():
-            return self._at_reference(low + (high - low) * U)
-
-
-class OneShotContextualBinaryKnowledgeGradient(
-    _KnowledgeGradient, OneShotAcquisitionFunction
-):
-    r"""The knowledge gradient with the inner maximisers among the variables.
-
-    A candidate carries two further rows, the points ``x'`` for a pass and for a fail
-    (their context columns are ignored). Maximised jointly, the value at the optimum is
-    that of :class:`ContextualBinaryKnowledgeGradient`, without an inner search.
-
-    Example:
-        >>> acqf = OneShotContextualBinaryKnowledgeGradient(model, space)
-        >>> optimize_acqf(acqf, space.bounds, q=1, num_restarts=10, raw_samples=256,
-        ...
-        ic_generator=gen_one_shot_knowledge_gradient_initial_conditions)
-    """
-
-    def __init__(
-        self,
-        model: LaplaceGP,
-        space: ContextSpace,
-        current_value: Tensor | None = None,
-    ) -> None:
-        r"""
-        Args:
-            model: A model of pass/fail outcomes or duels.
-            space: The box of the trials.
-            current_value: The maximum of the posterior mean, ``batch_shape``; computed
-                if not given.
-        """
-        super().__init__(model, space, current_value)
-
-    def get_augmented_q_batch_size(self, q: int) -> int:
-        r"""The number of rows of a candidate together with the inner maximisers.
-
-        Args:
-            q: The number of rows of a trial.
-
-        Returns:
-            ``q + 2``.
-        """
-        return q + 2
-
-    def extract_candidates(self, X_full: Tensor) -> Tensor:
-        r"""The trials without the inner maximisers.
-
-        Args:
-            X_full: A ``batch_shape x (q + 2) x d`` tensor.
-
-        Returns:
-            A ``batch_shape x q x d`` tensor.
-        """
-        return X_full[..., :-2, :]
-
-    @t_batch_mode_transform()  # pyright: ignore[reportArgumentType]
-    def forward(self, X: Tensor) -> Tensor:
-        r"""Evaluate the one-shot knowledge gradient.
-
-        Args:
-            X: A ``batch_shape x (q + 2) x d`` tensor.
-
-        Returns:
-            A ``batch_shape`` tensor.
-        """
-        if X.shape[-2] != self.model.likelihood.points_per_trial + 2:
-            raise UnsupportedError(
-                "Expected ``X`` to have the rows of a trial and two more, "
-                f"{self.model.likelihood.points_per_trial + 2}, but got {X.shape[-2]}."
-            )
-        return self.evaluate(X[..., :-2, :], self.space.parameters(X[..., -2:, :]))
-
-    def evaluate(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
-        r"""The value for given inner points.
-
-        Args:
-            X: ``t x batch_shape x q x d`` candidates.
-            inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
-
-        Returns:
-            A ``t x batch_shape`` tensor.
-        """
-        posteriors = _Posteriors.of(self.model, self.shared, X)
-        inner = self._at_reference(inner_parameters)
-        inner = expand_batch(inner, self.model.batch_shape)
-        num_batch = len(self.model.batch_shape)
-        rows = [fold(inner[..., i, None, :], num_batch) for i in range(2)]
-        values = posteriors.means_at_own(torch.cat(rows, dim=-2))
-        gain = posteriors.expectation(values) - self.current_value.unsqueeze(-1)
-        return posteriors.contrasts.unfold(gain)
-
-
-def gen_one_shot_knowledge_gradient_initial_conditions(
-    acq_function: OneShotContextualBinaryKnowledgeGradient,
-    bounds: Tensor,
-    q: int,
-    num_restarts: int,
-    raw_samples: int,
-    fixed_features: dict[int, float] | None = None,
-    options: dict[str, Any] | None = None,
-    **kwargs: Any,
-) -> Tensor:
-    r"""Initial conditions for ``optimize_acqf`` on the one-shot knowledge gradient.
-
-    The best of quasi-random candidates under the nested form, each with the maximisers
-    of its two fantasy posteriors.
-
-    Args:
-        acq_function: The acquisition function.
-        bounds: The ``2 x d`` bounds of the trials.
-        q: The number of rows of a trial.
-        num_restarts: The number of initial conditions.
-        raw_samples: The number of quasi-random candidates.
-        fixed_features: Columns of the trial to hold at a value.
-        options: May hold a ``seed``.
-        kwargs: Not used; what else ``optimize_acqf`` passes.
-
-    Returns:
-        A ``num_restarts x (q + 2) x d`` tensor.
-    """
-    model, space = acq_function.model, acq_function.space
-    nested = ContextualBinaryKnowledgeGradient(model, space)
-    seed = (options or {}).get("seed")
-    X = draw_sobol_samples(bounds, n=raw_samples, q=q, seed=seed).to(bounds)
-    if q == 2:  # the two sides of a duel share their context
-        X[:, 1, list(space.context_dims)] = X[:, 0, list(space.context_dims)]
-    for column, value in (fixed_features or {}).items():
-        X[..., column] = value
-    with torch.no_grad():
-        best = nested.screen(X).topk(min(num_restarts, raw_samples)).indices
-        X = X[best]
-        inner = space.at_reference(nested.inner_starts(X))
-    return torch.cat([X, inner], dim=-2)
-
-
-def maximize_knowledge_gradient(
-    model: LaplaceGP,
-    space: ContextSpace,
-    decode: Callable[[Tensor], Tensor],
-    bounds: Tensor,
-    options: SearchOptions = SearchOptions(),  # noqa: B008
-    seed: int | None = None,
-) -> tuple[Tensor, Tensor]:
-    r"""The variables whose trial has the largest knowledge gradient.
-
-    Starts are chosen by the nested form among the searched points; from there the trial
-    and the two inner maximisers climb together, as in the one-shot form.
-
-    Args:
-        model: A model of pass/fail outcomes or duels.
-        space: The box of the trials.
-        decode: Maps ``r x batch_shape x k`` variables to trials.
-        bounds: The ``2 x k`` bounds of the variables.
-        options: The effort of the search.
-        seed: The seed of the search.
-
-    Returns:
-        The variables, ``batch_shape x k``, and the knowledge gradient, ``batch_shape``.
-    """
-    nested = ContextualBinaryKnowledgeGradient(model, space)
-    one_shot = OneShotContextualBinaryKnowledgeGradient(
-        model, space, current_value=nested.current_value
-    )
-    k = bounds.shape[-1]
-    starts = find_starts(
-        lambda u: nested.screen(decode(u)), bounds, model.batch_shape, options, seed
-    )
-    inner = nested.inner_starts(decode(starts)).flatten(-2)
-    variables, value = maximize_from(
-        lambda u: one_shot.evaluate(
-            decode(u[..., :k]), u[..., k:].unflatten(-1, (2, -1))
-        ),
-        torch.cat([starts, inner], dim=-1),
-        torch.cat([bounds] + [space.parameter_bounds] * 2, dim=-1),
-        options,
-    )
-    return variables[..., :k], value
-
-
-def maximize_posterior_mean(
-    model: LaplaceGP,
-    space: ContextSpace,
-    options: SearchOptions = SearchOptions(),  # noqa: B008
-    seed: int = 0,
-) -> tuple[Tensor, Tensor]:
-    r"""The maximum of the posterior mean in the reference context.
-
-    Args:
-        model: A model of pass/fail outcomes or duels.
-        space: The box of the trials.
-        options: The effort of the search.
-        seed: The seed of the search.
-
-    Returns:
-        The maximisers, ``batch_shape x (d - m)`` parameters, and the maxima,
-        ``batch_shape``.
-    """
-
-    def mean_at(parameters: Tensor) -> Tensor:
-        return model.posterior_mean(
-            space.at_reference(parameters).unsqueeze(-2)
-        ).squeeze(-1)
-
-    low, high = space.parameter_bounds
-    train = space.parameters(model.original_datapoints).clamp(low, high)
-    starts = _best_rows(mean_at, train)
-    return maximize(
-        mean_at, space.parameter_bounds, model.batch_shape, options, starts, seed
-    )
-
-
-def _best_rows(function: Any, rows: Tensor) -> Tensor | None:
-    """The best of ``batch_shape x m x k`` rows, as one start."""
-    if rows.shape[-2] == 0:
-        return None
-    with torch.no_grad():
-        values = function(rows.movedim(-2, 0))
-    index = values.argmax(dim=0)[..., None, None].expand(
-        *rows.shape[:-2], 1, rows.shape[-1]
-    )
-    return rows.gather(-2, index).movedim(-2, 0).detach()
+            return self.at_reference(low + (high - low) * U)

@@ -93,10 +93,11 @@ def laplace_approximation(
         The approximation, exactly differentiable in ``prior_mean`` and ``K``.
     """
     with torch.no_grad():
-        mode = find_mode(likelihood, prior_mean, K, targets, initial_weights)
+        state = _Search(likelihood, prior_mean, K, targets).run(initial_weights)
+    mode, derivatives = state.contrast, state.derivatives
     if torch.is_grad_enabled() and (K.requires_grad or prior_mean.requires_grad):
         mode = attach_gradient(likelihood, prior_mean, K, targets, mode)
-    derivatives = likelihood.log_derivatives(mode, targets)
+        derivatives = likelihood.log_derivatives(mode, targets)
     sqrt_information = derivatives.information.sqrt()
     return LaplaceApproximation(
         mode=mode,
@@ -136,22 +137,7 @@ def find_mode(
     Returns:
         The mode, ``batch_shape x n``.
     """
-    if initial_weights is None:
-        initial_weights = torch.zeros_like(prior_mean)
-    search = _Search(likelihood, prior_mean, K, targets)
-    state = search.evaluate(initial_weights)
-    # What rounding allows: the gradient is smooth in f, and f is a sum of n terms.
-    tolerance = 1e3 * torch.finfo(K.dtype).eps
-    error = state.error
-    for _ in range(MAX_NEWTON_STEPS):
-        active = error > tolerance
-        if not bool(active.any()):
-            break
-        last, state = state, search.step(state, active)
-        # No progress, neither upwards nor towards stationarity: rounding error.
-        stalled = (state.error > error / 2) & (state.objective <= last.objective)
-        error = state.error.masked_fill(stalled, 0.0)
-    return state.contrast
+    return _Search(likelihood, prior_mean, K, targets).run(initial_weights).contrast
 
 
 @dataclass(frozen=True)
@@ -161,7 +147,7 @@ class _State:
     residual: Tensor
     derivatives: LogDerivatives
     objective: Tensor  # the log posterior of the contrasts, up to a constant
-    error: Tensor  # how far weights and contrasts are from those of a stationary point
+    error: Tensor  # how far the weights are from the gradient they equal at the mode
 
 
 @dataclass(frozen=True)
@@ -171,15 +157,39 @@ class _Search:
     K: Tensor
     targets: Tensor
 
+    def run(self, initial_weights: Tensor | None) -> _State:
+        """Step until the weights and the contrasts are stationary, to rounding."""
+        if initial_weights is None:
+            initial_weights = torch.zeros_like(self.prior_mean)
+        state = self.evaluate(initial_weights)
+        # What rounding allows: the gradient is smooth in f, and f is a sum of n terms.
+        tolerance = 1e3 * torch.finfo(self.K.dtype).eps
+        error = state.error
+        for _ in range(MAX_NEWTON_STEPS):
+            active = error > tolerance
+            if not bool(active.any()):  # the weights agree; the contrasts must, too
+                active = (error > 0) & (self.spread(state) > 32 * tolerance)
+                if not bool(active.any()):
+                    break
+            last, state = state, self.step(state, active)
+            slow, error = state.error > error / 2, state.error
+            if bool(slow.any()):
+                # Neither upwards nor towards stationarity: only rounding is left.
+                stalled = slow & (state.objective <= last.objective)
+                error = error.masked_fill(stalled, 0.0)
+        return state
+
     def evaluate(self, weights: Tensor) -> _State:
         residual = _matvec(self.K, weights)
         contrast = self.prior_mean + residual
         derivatives = self.likelihood.log_derivatives(contrast, self.targets)
         objective = (derivatives.value - weights * residual / 2).sum(dim=-1)
-        difference = derivatives.gradient - weights
-        spread = _matvec(self.K, difference)  # of the contrasts that follow from both
-        error = torch.maximum(_largest(difference), _largest(spread) / 32)
+        error = _largest(derivatives.gradient - weights)
         return _State(weights, contrast, residual, derivatives, objective, error)
+
+    def spread(self, state: _State) -> Tensor:
+        """How far the contrasts are from those that follow from the gradient."""
+        return _largest(_matvec(self.K, state.derivatives.gradient - state.weights))
 
     def newton_weights(self, state: _State) -> Tensor:
         """The weights to which the quadratic model of the log posterior points."""
@@ -200,8 +210,10 @@ class _Search:
 
     def target_weights(self, state: _State) -> Tensor:
         """Where to step: with the true Hessian only near the end."""
+        if self.likelihood.is_log_concave:
+            return self.newton_weights(state)
         near = state.error < NEAR
-        if self.likelihood.is_log_concave or not bool(near.any()):
+        if not bool(near.any()):
             return self.newton_weights(state)
         target = self.hessian_weights(state)
         if bool(near.all()):
@@ -251,7 +263,9 @@ def factorize(K: Tensor, sqrt_information: Tensor) -> Tensor:
     """
     B = sqrt_information.unsqueeze(-1) * K * sqrt_information.unsqueeze(-2)
     B.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    return psd_safe_cholesky(B)
+    cholesky, info = torch.linalg.cholesky_ex(B)
+    # Only rounding of a huge K can make it fail.
+    return psd_safe_cholesky(B) if bool(info.any()) else cholesky
 
 
 class _ImplicitMode(torch.autograd.Function):

@@ -20,55 +20,30 @@ from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.model import FantasizeMixin
 from botorch.models.transforms.input import InputTransform
 from botorch.models.utils.assorted import check_min_max_scaling
-from botorch.models.utils.gpytorch_modules import (
-    get_covar_module_with_dim_scaled_prior,
-)
 from botorch.posteriors import GPyTorchPosterior, Posterior, TransformedPosterior
 from gpytorch.distributions import MultivariateNormal
-from gpytorch.kernels import Kernel, ScaleKernel
+from gpytorch.kernels import Kernel
 from gpytorch.means import Mean, ZeroMean
 from gpytorch.models.gp import GP
-from gpytorch.priors import GammaPrior
 from linear_operator import to_linear_operator
 from torch import Tensor
 
 from botorch_binary_context.batching import expand_batch, fold, unfold
 from botorch_binary_context.covariance import covariance, raise_variance, variance
 from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.models.defaults import default_covar_module
 from botorch_binary_context.models.laplace import (
     LaplaceApproximation,
     laplace_approximation,
 )
 from botorch_binary_context.models.validation import (
+    check_alike,
     check_batch_shape,
     check_labels,
     check_new_trials,
     check_trials,
 )
 from botorch_binary_context.posteriors import ClassProbability, LabelPosterior
-
-
-def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
-    r"""A squared exponential kernel with priors that ten trials cannot overrule.
-
-    Lengthscales have BoTorch's dimension-scaled prior, for inputs in the unit cube. The
-    output scale, which says how sure the outcomes get at the best and worst points, has
-    a Gamma(2, 0.5) prior: latent standard deviations of one to three.
-
-    Args:
-        dim: The number of columns of a trial.
-        batch_shape: The batch shape of the model.
-
-    Returns:
-        The kernel, with a set of hyperparameters for each element of the batch.
-    """
-    kernel = ScaleKernel(
-        get_covar_module_with_dim_scaled_prior(dim, batch_shape),
-        batch_shape=batch_shape,
-        outputscale_prior=GammaPrior(2.0, 0.5),
-    )
-    kernel.outputscale = 2.0
-    return kernel
 
 
 class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
@@ -116,7 +91,7 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         if input_transform is not None:
             self.input_transform = input_transform.to(train_X)
         rows = self._rows(train_X)
-        if rows.numel():
+        if input_transform is not None and rows.numel():
             with torch.no_grad():
                 rows = self.transform_inputs(rows)  # a transform may learn its bounds
         if covar_module is None:
@@ -130,6 +105,22 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         if settings.validate_input_scaling.on() and rows.numel():
             check_min_max_scaling(rows)  # the priors of the default kernel rely on it
         return default_covar_module(rows.shape[-1], self.batch_shape).to(rows)
+
+    def transform_inputs(
+        self, X: Tensor, input_transform: InputTransform | None = None
+    ) -> Tensor:
+        r"""Apply the input transform, if there is one.
+
+        Args:
+            X: A tensor of inputs.
+            input_transform: A transform to apply in the place of the model's.
+
+        Returns:
+            A tensor of transformed inputs.
+        """
+        if input_transform is None and "input_transform" not in self._modules:
+            return X
+        return super().transform_inputs(X, input_transform)
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -434,12 +425,12 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         if inputs is not None:
             trials = inputs if isinstance(inputs, Tensor) else inputs[0]
             if strict:
-                _check_alike("inputs", trials, self.train_inputs[0])
+                check_alike("inputs", trials, self.train_inputs[0])
             self.train_inputs = (trials,)
         if targets is not None:
             check_labels(targets, name="targets")
             if strict:
-                _check_alike("targets", targets, self.train_targets)
+                check_alike("targets", targets, self.train_targets)
             self.train_targets = targets
         self._drop_cache()
 
@@ -497,13 +488,3 @@ def _renew(model: LaplaceGP, incompatible_keys: Any) -> None:
     if model._has_transformed_inputs:
         model._revert_to_original_inputs()
         model._set_transformed_inputs()
-
-
-def _check_alike(name: str, new: Tensor, old: Tensor) -> None:
-    for attribute in ("shape", "dtype", "device"):
-        expected, found = getattr(old, attribute), getattr(new, attribute)
-        if expected != found:
-            raise InputDataError(
-                f"Expected ``{name}`` to have {attribute} {expected}, but got {found}; "
-                "pass ``strict=False`` to allow a change."
-            )

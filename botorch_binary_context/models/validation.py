@@ -56,7 +56,7 @@ def check_batch_shape(kernel_shape: torch.Size, batch_shape: torch.Size) -> None
     fits = all(size in (1, other) for size, other in sizes)
     if len(kernel_shape) > len(batch_shape) or not fits:
         raise InputDataError(
-            "Expected ``covar_module`` to have a batch shape that broadcasts to that of "
+            "Expected ``covar_module`` to have a batch shape broadcastable to that of "
             f"``train_X``, {list(batch_shape)}, but got {list(kernel_shape)}."
         )
 
@@ -142,3 +142,14 @@ def check_duel_contexts(train_X: Tensor, context_dims: Sequence[int]) -> None:
             f"columns {list(context_dims)}, but got {first[tuple(index)].tolist()} and "
             f"{second[tuple(index)].tolist()} in duel {index}."
         )
+
+
+def check_alike(name: str, new: Tensor, old: Tensor) -> None:
+    """Check that new data have the shape, dtype and device of the old."""
+    for attribute in ("shape", "dtype", "device"):
+        expected, found = getattr(old, attribute), getattr(new, attribute)
+        if expected != found:
+            raise InputDataError(
+                f"Expected ``{name}`` to have {attribute} {expected}, but got {found}; "
+                "pass ``strict=False`` to allow a change."
+            )

@@ -229,7 +229,11 @@ def _draw_training_values(model: LaplaceGP, sample_shape: torch.Size) -> Tensor:
     K = model.training_covariance
     shape = (*sample_shape, K.shape[-1])
     prior = torch.randn(shape, dtype=K.dtype, device=K.device)
-    prior = _combine(psd_safe_cholesky(K), prior)
+    # Near trials make the matrix singular, which does not disturb this root of it.
+    eigenvalues, eigenvectors = torch.linalg.eigh(K)
+    prior = _combine(
+        eigenvectors * eigenvalues.clamp_min(0.0).sqrt()[..., None, :], prior
+    )
     update = _update_weights(model, prior, torch.randn_like(prior))
     return prior + _combine(K, update)
 
@@ -238,7 +242,7 @@ def _solve(cholesky: Tensor, rhs: Tensor) -> Tensor:
     """Solve for ``samples x batch_shape x n`` right-hand sides, as columns."""
     num_batch = cholesky.ndim - 2
     samples = rhs.shape[: rhs.ndim - 1 - num_batch]
-    columns = rhs.reshape(-1, *rhs.shape[rhs.ndim - 1 - num_batch :]).movedim(0, -1)
+    columns = rhs.reshape(samples.numel(), *rhs.shape[len(samples) :]).movedim(0, -1)
     solution = torch.cholesky_solve(columns, cholesky).movedim(-1, 0)
     return solution.reshape(*samples, *solution.shape[1:])
 

@@ -1,9 +1,4 @@
-r"""Small problems in a context, with a Laplace posterior written by hand beside them.
-
-The posterior by hand follows supplement 1 of the paper in numpy: plain Newton steps
-from the prior mean, dense solves, kernels as formulas. It shares no code with the
-package.
-"""
+r"""Small problems in a context, and what every acquisition function does on them."""
 
 from __future__ import annotations
 
@@ -18,135 +13,38 @@ from botorch.acquisition import AcquisitionFunction
 from botorch.models.transforms import Normalize
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
-from scipy.special import ndtr
 from torch import Tensor
 
 from botorch_binary_context import (
     AdditiveContextKernel,
     BinaryLaplaceGP,
     ContextSpace,
+    ContextualBinaryKnowledgeGradient,
     MultiplicativeContextKernel,
+    OneShotContextualBinaryKnowledgeGradient,
     PreferenceLaplaceGP,
     PreferenceLikelihood,
     ProbitLikelihood,
+)
+from tests.acquisition.by_hand import (
+    Array,
+    LaplaceByHand,
+    grid_maximum,
+    squared_exponential,
 )
 from tests.helpers import (
     AnyModel,
     ModelClass,
     double,
-    finite_difference,
-    jacobian,
     random_trials,
     uniform,
 )
 
-Array = np.ndarray
-ArrayKernel = Callable[[Array, Array], Array]
 
 MakeAcquisition = Callable[["Problem"], AcquisitionFunction]
 
 CONTEXT_KINDS = ("multiplicative", "additive", "product")
 KINDS = (*CONTEXT_KINDS, "none")
-
-
-@dataclass(frozen=True)
-class LaplaceByHand:
-    """The Laplace posterior of a latent function, by plain Newton.
-
-    Attributes:
-        kernel: Maps ``n x d`` and ``m x d`` rows to their ``n x m`` covariance.
-        trials: ``n x q x d``, with ``q = 1`` for outcomes and ``q = 2`` for duels.
-        labels: ``n`` of them, 0 or 1.
-        constant: The prior mean of the latent function.
-        guess_rate: The success probability at ``f = -∞``.
-    """
-
-    kernel: ArrayKernel
-    trials: Array
-    labels: Array
-    constant: float = 0.0
-    guess_rate: float = 0.0
-
-    def prior(self, first: Array, second: Array) -> Array:
-        """The prior covariance of what trials observe; points are ``m x 1 x d``."""
-        blocks = [
-            sign1 * sign2 * self.kernel(first[:, i], second[:, j])
-            for i, sign1 in enumerate((1, -1)[: first.shape[1]])
-            for j, sign2 in enumerate((1, -1)[: second.shape[1]])
-        ]
-        return np.sum(blocks, axis=0)
-
-    def prior_mean(self, trials: Array) -> Array:
-        return np.full(len(trials), self.constant if trials.shape[1] == 1 else 0.0)
-
-    def derivatives(self, f: Array) -> tuple[Array, Array]:
-        """Of the log-likelihood: the gradient, and the information ``W``."""
-        success = self.guess_rate + (1 - self.guess_rate) * ndtr(f)
-        slope = (1 - self.guess_rate) * np.exp(-(f**2) / 2) / np.sqrt(2 * np.pi)
-        sign = 2 * self.labels - 1
-        probability = np.where(sign > 0, success, (1 - self.guess_rate) * ndtr(-f))
-        gradient = sign * slope / probability
-        if self.guess_rate:
-            return gradient, slope**2 / (success * (1 - success))
-        return gradient, gradient**2 + f * gradient
-
-    @cached_property
-    def gradient_and_information(self) -> tuple[Array, Array]:
-        """At the mode."""
-        K, mean = self.prior(self.trials, self.trials), self.prior_mean(self.trials)
-        f = mean
-        for _ in range(300 if self.guess_rate else 30):
-            gradient, W = self.derivatives(f)
-            system = np.eye(len(f)) + W[:, None] * K
-            f = mean + K @ np.linalg.solve(system, W * (f - mean) + gradient)
-        gradient, W = self.derivatives(f)
-        assert np.abs(f - mean - K @ gradient).max(initial=0) < 1e-12 * (
-            1 + np.abs(K).max(initial=0)
-        )
-        return gradient, W
-
-    def mean(self, trials: Array) -> Array:
-        """Of what trials observe, or of the latent values at ``m x 1 x d`` points."""
-        gradient, _ = self.gradient_and_information
-        return self.prior_mean(trials) + self.prior(trials, self.trials) @ gradient
-
-    def covariance(self, first: Array, second: Array) -> Array:
-        """The posterior covariance of what trials observe."""
-        _, W = self.gradient_and_information
-        K = self.prior(self.trials, self.trials)
-        left, right = self.prior(first, self.trials), self.prior(self.trials, second)
-        solved = np.linalg.solve(np.eye(len(W)) + W[:, None] * K, W[:, None] * right)
-        return self.prior(first, second) - left @ solved
-
-    def variance(self, trials: Array) -> Array:
-        """The posterior variance of what trials observe."""
-        return np.diag(self.covariance(trials, trials)).copy()
-
-    def probability(self, mean: Array, variance: Array) -> Array:
-        """``E p(c=1|f)`` of trials that observe Gaussian contrasts."""
-        return self.guess_rate + (1 - self.guess_rate) * ndtr(
-            mean / np.sqrt(1 + variance)
-        )
-
-    def success(self, trials: Array) -> Array:
-        """The predicted probability that trials succeed."""
-        return self.probability(self.mean(trials), self.variance(trials))
-
-    def given(self, trial: Array, label: float) -> LaplaceByHand:
-        """The posterior after one more trial, ``q x d``, from scratch."""
-        trials = np.concatenate([self.trials, trial[None]])
-        return replace(self, trials=trials, labels=np.append(self.labels, label))
-
-
-def assert_close(found: Tensor, expected: Any, atol: float) -> None:
-    """A tensor equals another one, or an array, within an absolute tolerance."""
-    expected = torch.as_tensor(expected, dtype=found.dtype).detach()
-    torch.testing.assert_close(found.detach(), expected, rtol=0, atol=atol)
-
-
-def squared_exponential(first: Array, second: Array, lengthscale: Any) -> Array:
-    difference = (first[:, None] - second[None]) / lengthscale
-    return np.exp(-0.5 * np.sum(difference**2, axis=-1))
 
 
 @dataclass(frozen=True)
@@ -328,7 +226,46 @@ class Problem:
         return points
 
 
+# ------------------------------------------------------------------- knowledge gradient
+
+
+def nested(problem: Problem, **kwargs: Any) -> ContextualBinaryKnowledgeGradient:
+    return ContextualBinaryKnowledgeGradient(problem.model, problem.space, **kwargs)
+
+
+def one_shot(
+    problem: Problem, **kwargs: Any
+) -> OneShotContextualBinaryKnowledgeGradient:
+    return OneShotContextualBinaryKnowledgeGradient(
+        problem.model, problem.space, **kwargs
+    )
+
+
+def inner_maximum(problem: Problem, posterior: LaplaceByHand) -> tuple[Array, float]:
+    """Of the posterior mean in the reference context."""
+    return grid_maximum(
+        lambda parameters: posterior.mean(problem.at_reference(parameters)),
+        problem.space.parameter_bounds.numpy(),
+    )
+
+
+def knowledge_gradient_by_hand(problem: Problem, trial: Array) -> tuple[float, Array]:
+    """The knowledge gradient, and the inner maximisers for a pass and for a fail."""
+    by_hand = problem.by_hand
+    passed, failed = (inner_maximum(problem, by_hand.given(trial, c)) for c in (1, 0))
+    success = by_hand.success(trial[None]).item()
+    expected = success * passed[1] + (1 - success) * failed[1]
+    value = expected - inner_maximum(problem, by_hand)[1]
+    return value, np.stack([passed[0], failed[0]])
+
+
 # ------------------------------------------------- what every acquisition function does
+
+
+def assert_close(found: Tensor, expected: Any, atol: float) -> None:
+    """A tensor equals another one, or an array, within an absolute tolerance."""
+    expected = torch.as_tensor(expected, dtype=found.dtype).detach()
+    torch.testing.assert_close(found.detach(), expected, rtol=0, atol=atol)
 
 
 def assert_takes_t_batches(make: MakeAcquisition, problem: Problem) -> None:
@@ -366,9 +303,22 @@ def assert_batch_equals_loop(
 
 
 def assert_right_gradient(
-    acqf: AcquisitionFunction, X: Tensor, atol: float, least: float = 1e-3
+    acqf: AcquisitionFunction, X: Tensor, atol: float, step: float = 1e-3
 ) -> None:
-    """Autograd and finite differences agree."""
-    expected = finite_difference(lambda X: acqf(X).sum(), X)
-    assert expected.abs().max() > least
-    assert_close(jacobian(lambda X: acqf(X).sum(), X), expected, atol)
+    """Autograd and central differences of sixth order agree.
+
+    A value depends on its own candidate, so that all can be displaced at once.
+    """
+    q, d = X.shape[-2:]
+    units = step * torch.eye(q * d, dtype=X.dtype)
+    units = units.reshape(q * d, *[1] * (X.ndim - 2), q, d)
+    with torch.no_grad():
+        total = sum(
+            weight * (acqf(X + k * units) - acqf(X - k * units))
+            for k, weight in ((1, 45.0), (2, -9.0), (3, 1.0))
+        )
+    expected = (torch.as_tensor(total) / (60 * step)).movedim(0, -1).reshape(X.shape)
+    assert expected.abs().max() > 1e-3
+    X = X.clone().requires_grad_()
+    (found,) = torch.autograd.grad(acqf(X).sum(), X)
+    assert_close(found, expected, atol)

@@ -303,22 +303,24 @@ class TestMessages(StrictTestCase):
         for acqf in (
             BinaryUpperConfidenceBound(binary),
             LatentUpperConfidenceBound(binary),
-            MaximallyUncertainChallenge(duels, uniform(2)),
+            BernoulliMutualInformation(binary),
         ):
-            with self.assertRaisesRegex(AssertionError, "batch_shape x q=1 x d"):
+            with self.assertRaisesRegex(UnsupportedError, "one row, but got 2 rows"):
                 acqf(two)
-        with self.assertRaisesRegex(UnsupportedError, "one row, but got 2 rows"):
-            BernoulliMutualInformation(binary)(two)
+        with self.assertRaisesRegex(UnsupportedError, "rows"):
+            MaximallyUncertainChallenge(duels, uniform(2))(two)
         with self.assertRaisesRegex(UnsupportedError, "a duel, two rows, but got 1"):
             BernoulliMutualInformation(duels)(one)
 
     def test_wrong_model(self) -> None:
         binary, duels = (random_model(model_class) for model_class in MODEL_CLASSES)
         for acqf_class in (BinaryUpperConfidenceBound, LatentUpperConfidenceBound):
-            with self.assertRaisesRegex(UnsupportedError, "a duel, two rows"):
-                acqf_class(duels)(uniform(4, 1, 2))
-        with self.assertRaisesRegex(UnsupportedError, "one row, but got 2 rows"):
-            MaximallyUncertainChallenge(binary, uniform(2))(uniform(4, 1, 2))
+            message = f"outcomes for {acqf_class.__name__}, but got a Preference"
+            with self.assertRaisesRegex(UnsupportedError, message):
+                acqf_class(duels)
+        message = "duels for MaximallyUncertainChallenge, but got a BinaryLaplaceGP"
+        with self.assertRaisesRegex(UnsupportedError, message):
+            MaximallyUncertainChallenge(binary, uniform(2))
 
     def test_one_dimension(self) -> None:
         acqf = BernoulliMutualInformation(random_model(BinaryLaplaceGP))

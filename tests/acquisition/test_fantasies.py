@@ -21,7 +21,8 @@ from botorch_binary_context.acquisition.fantasies import (
     Shared,
     fantasy_weights,
 )
-from tests.acquisition.problems import KINDS, LaplaceByHand, Problem, assert_close
+from tests.acquisition.by_hand import LaplaceByHand
+from tests.acquisition.problems import KINDS, Problem, assert_close
 from tests.helpers import (
     MODEL_CLASSES,
     AnyModel,

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,24 +17,21 @@ from botorch_binary_context import (
     BinaryLaplaceGP,
     ContextSpace,
     ContextualBinaryKnowledgeGradient,
-    OneShotContextualBinaryKnowledgeGradient,
     PreferenceLaplaceGP,
-    gen_one_shot_knowledge_gradient_initial_conditions,
 )
-from botorch_binary_context.acquisition.knowledge_gradient import (
-    maximize_knowledge_gradient,
-    maximize_posterior_mean,
-)
+from botorch_binary_context.acquisition import knowledge_gradient as module
+from tests.acquisition.by_hand import grid_maximum
 from tests.acquisition.problems import (
-    CONTEXT_KINDS,
     KINDS,
-    Array,
-    LaplaceByHand,
     Problem,
     assert_batch_equals_loop,
     assert_close,
     assert_right_gradient,
     assert_takes_t_batches,
+    inner_maximum,
+    knowledge_gradient_by_hand,
+    nested,
+    one_shot,
 )
 from tests.helpers import (
     MODEL_CLASSES,
@@ -51,55 +47,7 @@ from tests.helpers import (
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 
 
-def nested(problem: Problem, **kwargs: Any) -> ContextualBinaryKnowledgeGradient:
-    return ContextualBinaryKnowledgeGradient(problem.model, problem.space, **kwargs)
-
-
-def one_shot(
-    problem: Problem, **kwargs: Any
-) -> OneShotContextualBinaryKnowledgeGradient:
-    return OneShotContextualBinaryKnowledgeGradient(
-        problem.model, problem.space, **kwargs
-    )
-
-
-# ------------------------------------------------------------------------- brute force
-
-
-def grid_maximum(
-    function: Callable[[Array], Array], bounds: Tensor
-) -> tuple[Array, float]:
-    """The maximiser and the maximum on a box: a dense grid, then ever finer ones."""
-    outer = bounds.numpy()
-    low, high = outer
-    for step in range(8):
-        size = 21 if step else (401 if len(low) == 1 else 61)
-        axes = np.linspace(low, high, size).T
-        grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
-        points = grid.reshape(-1, len(low))
-        values = function(points)
-        best = points[values.argmax()]
-        reach = 1.5 * (high - low) / (size - 1)
-        low, high = np.clip([best - reach, best + reach], *outer)
-    return best, values.max()
-
-
-def inner_maximum(problem: Problem, posterior: LaplaceByHand) -> tuple[Array, float]:
-    """Of the posterior mean in the reference context."""
-    return grid_maximum(
-        lambda parameters: posterior.mean(problem.at_reference(parameters)),
-        problem.space.parameter_bounds,
-    )
-
-
-def knowledge_gradient_by_hand(problem: Problem, trial: Array) -> tuple[float, Array]:
-    """The knowledge gradient, and the inner maximisers for a pass and for a fail."""
-    by_hand = problem.by_hand
-    passed, failed = (inner_maximum(problem, by_hand.given(trial, c)) for c in (1, 0))
-    success = by_hand.success(trial[None]).item()
-    expected = success * passed[1] + (1 - success) * failed[1]
-    value = expected - inner_maximum(problem, by_hand)[1]
-    return value, np.stack([passed[0], failed[0]])
+# -------------------------------------------------------------------------- brute force
 
 
 def assert_equals_brute_force(problem: Problem, num_candidates: int = 3) -> None:
@@ -107,7 +55,7 @@ def assert_equals_brute_force(problem: Problem, num_candidates: int = 3) -> None
     X = problem.candidates(num_candidates)
     results = [knowledge_gradient_by_hand(problem, trial) for trial in X.numpy()]
     values, maximizers = zip(*results, strict=True)
-    assert max(values) > 1e-3
+    assert np.abs(values).max() > 1e-3
     assert_close(nested(problem)(X), values, 1e-9)
     inner = problem.space.at_reference(double(np.stack(maximizers)))
     found = one_shot(problem)(torch.cat([X, inner], dim=-2))
@@ -178,7 +126,34 @@ class TestGolden:
         assert_close(found.squeeze(-2), case["dU_fd"], 1e-6)
 
 
-# ---------------------------------------------------------- derivatives, batches, shapes
+# --------------------------------------------------------- derivatives, batches, shapes
+
+
+# Of finite differences: a maximiser that comes to a bound bends the slope.
+STEP = 1e-4
+
+
+def assert_is_envelope_gradient(problem: Problem, X: Tensor) -> None:
+    """The nested form has the gradient of the one-shot form at its maximum."""
+    inner = [knowledge_gradient_by_hand(problem, trial)[1] for trial in X.numpy()]
+    points = problem.space.at_reference(double(np.stack(inner)))
+    X = X.clone().requires_grad_()
+    total = one_shot(problem)(torch.cat([X, points], dim=-2)).sum()
+    (expected,) = torch.autograd.grad(total, X)
+    (found,) = torch.autograd.grad(nested(problem)(X).sum(), X)
+    assert_close(found, expected, 1e-6)
+
+
+class TestHardGradients(StrictTestCase):
+    def test_slow_inner_search(self) -> None:
+        # Candidates whose inner search advances slowly at its end.
+        for problem, index in (
+            (Problem("none", 1, PreferenceLaplaceGP, 0, n=12), 133),
+            (Problem("none", 1, PreferenceLaplaceGP, 2, n=12), 211),
+            (Problem("additive", 2, BinaryLaplaceGP, 3, n=12), 270),
+        ):
+            X = problem.candidates(300, seed=11)
+            assert_is_envelope_gradient(problem, X[index : index + 1])
 
 
 @both_models
@@ -187,8 +162,8 @@ class TestContract:
     def test_gradient(self, model_class: ModelClass, kind: str) -> None:
         for parameters in (1, 2):
             problem = Problem(kind, parameters, model_class)
-            X = problem.candidates(2)
-            assert_right_gradient(nested(problem), X, 1e-6)
+            X = problem.candidates(4)
+            assert_right_gradient(nested(problem), X, 1e-6, step=STEP)
 
     def test_gradient_with_everything(self, model_class: ModelClass) -> None:
         guess_rate = 0.25 if model_class is BinaryLaplaceGP else 0.0
@@ -201,7 +176,14 @@ class TestContract:
             guess_rate=guess_rate,
             normalized=True,
         )
-        assert_right_gradient(nested(problem), problem.candidates(2, 2), 1e-6)
+        X = problem.candidates(2, 2)
+        assert_right_gradient(nested(problem), X, 1e-6, step=STEP)
+
+    def test_envelope_theorem(self, model_class: ModelClass) -> None:
+        # The gradient is that at the exact inner maximisers, held fixed.
+        for kind in KINDS:
+            problem = Problem(kind, 1, model_class)
+            assert_is_envelope_gradient(problem, problem.candidates(8))
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_batch_equals_loop(self, model_class: ModelClass, kind: str) -> None:
@@ -230,8 +212,6 @@ class TestContract:
         X = problem.candidates(4).requires_grad_()
         with RequireDevice():
             nested(problem)(X).sum().backward()
-            inner = problem.space.at_reference(nested(problem).inner_starts(X))
-            one_shot(problem)(torch.cat([X, inner], dim=-2)).sum().backward()
 
     def test_copies(self, model_class: ModelClass) -> None:
         problem = Problem("product", 1, model_class)
@@ -259,34 +239,30 @@ class TestMessages(StrictTestCase):
             with self.assertRaisesRegex(UnsupportedError, message):
                 nested(problem)(uniform(4, rows, 2))
 
-    def test_number_of_rows_of_one_shot(self) -> None:
-        for model_class, expected in ((BinaryLaplaceGP, 3), (PreferenceLaplaceGP, 4)):
-            acqf = one_shot(Problem("product", 1, model_class))
-            message = f"rows of a trial and two more, {expected}, but got 2"
-            with self.assertRaisesRegex(UnsupportedError, message):
-                acqf(uniform(4, 2, 2))
-
     def test_one_dimension(self) -> None:
-        for make in (nested, one_shot):
-            with self.assertRaisesRegex(ValueError, "at least 2 dimensions"):
-                make(Problem())(uniform(2))
+        with self.assertRaisesRegex(ValueError, "at least 2 dimensions"):
+            nested(Problem())(uniform(2))
 
 
-# ------------------------------------------------------------------------- the nested form
+# ---------------------------------------------------------------------- the nested form
 
 
 @both_models
 class TestNested:
-    def test_screen_is_a_lower_bound(self, model_class: ModelClass) -> None:
+    def test_screen(self, model_class: ModelClass) -> None:
+        # Solved exactly it is a lower bound, and as it is, a thousandth from that.
         for kind in KINDS:
             problem = Problem(kind, 2, model_class, [0, 1, 2])
             acqf = nested(problem, num_points=32)
             X = problem.candidates(50, 3)
             with torch.no_grad():
-                gap = acqf.evaluate(X) - acqf.screen(X)
+                value, estimate = acqf.evaluate(X), acqf.screen(X)
+                with mock.patch.object(module, "SCREEN_TOLERANCE", 1e-11):
+                    exact = acqf.screen(X)
+            gap = value - exact
             assert gap.min() > -1e-12
-            assert gap.max() > 1e-6  # the local search has something to do
-            assert gap.max() < 0.1
+            assert 1e-6 < gap.max() < 0.1  # the local search has something to do
+            assert 0 < (estimate - exact).abs().max() < 5e-3
 
     def test_screen_by_hand(self, model_class: ModelClass) -> None:
         problem = Problem("additive", 2, model_class)
@@ -300,7 +276,7 @@ class TestNested:
             means = [by_hand.given(trial, c).mean(points) for c in (1, 0)]
             best = success * means[0].max() + (1 - success) * means[1].max()
             expected = best - inner_maximum(problem, by_hand)[1]
-            assert_close(acqf.screen(X)[i], expected, 1e-9)
+            assert_close(acqf.screen(X)[i], expected, 1e-3)
             chosen = [acqf.parameters_searched[m.argmax()] for m in means]
             assert torch.equal(starts[i], torch.stack(chosen))
 
@@ -327,7 +303,8 @@ class TestNested:
         points = acqf.parameters_searched
         assert bool(((points >= low) & (points <= high)).all())
         _, expected = grid_maximum(
-            lambda x: problem.by_hand.mean(problem.at_reference(x)), space.bounds
+            lambda x: problem.by_hand.mean(problem.at_reference(x)),
+            space.bounds.numpy(),
         )
         assert_close(acqf.current_value, expected, 1e-10)
 
@@ -379,184 +356,3 @@ class TestNested:
         X = problem.candidates(4)
         moved = ContextualBinaryKnowledgeGradient(problem.model, other)(X)
         assert (moved - nested(problem)(X)).abs().min() > 1e-5
-
-
-@both_models
-class TestPosteriorMean:
-    def test_maximum(self, model_class: ModelClass) -> None:
-        for kind in KINDS:
-            for parameters in (1, 2):
-                problem = Problem(kind, parameters, model_class, constant=0.4)
-                x, value = maximize_posterior_mean(problem.model, problem.space)
-                best, maximum = inner_maximum(problem, problem.by_hand)
-                assert_close(value, maximum, 1e-10)
-                assert_close(x, best, 1e-4)
-
-    def test_of_a_batch(self, model_class: ModelClass) -> None:
-        problem = Problem("product", 2, model_class, [[0, 1, 2], [3, 4, 5]])
-        x, value = maximize_posterior_mean(problem.model, problem.space)
-        assert x.shape == (2, 3, 2)
-        for index in np.ndindex(2, 3):
-            alone = problem.element(index)
-            _, expected = inner_maximum(alone, alone.by_hand)
-            assert_close(value[index], expected, 1e-10)
-
-    def test_without_data(self, model_class: ModelClass) -> None:
-        problem = Problem("product", 2, model_class, n=0, constant=0.4)
-        x, value = maximize_posterior_mean(problem.model, problem.space)
-        assert x.shape == (2,)
-        assert_close(value, 0.4, 1e-15)
-
-
-# ----------------------------------------------------------------------- the one-shot form
-
-
-@both_models
-class TestOneShot:
-    def inner_points(self, problem: Problem, *shape: int) -> Tensor:
-        return problem.space.at_reference(uniform(*shape, 2, problem.parameters))
-
-    def test_rows(self, model_class: ModelClass) -> None:
-        problem = Problem("product", 1, model_class)
-        acqf, q = one_shot(problem), problem.rows_per_trial
-        assert acqf.get_augmented_q_batch_size(q) == q + 2
-        X = problem.candidates(5, 4)
-        full = torch.cat([X, self.inner_points(problem, 5, 4)], dim=-2)
-        assert torch.equal(acqf.extract_candidates(full), X)
-
-    def test_order_of_outcomes(self, model_class: ModelClass) -> None:
-        # The first further row is for a pass, the second for a fail.
-        problem = Problem("additive", 2, model_class)
-        X, inner = problem.candidates(1), self.inner_points(problem, 1)
-        by_hand, trial = problem.by_hand, X[0].numpy()
-        success = by_hand.success(trial[None]).item()
-        points = inner[0].unsqueeze(-2).numpy()
-        passed, failed = (by_hand.given(trial, c).mean(points) for c in (1, 0))
-        expected = success * passed[0] + (1 - success) * failed[1]
-        expected -= inner_maximum(problem, by_hand)[1]
-        found = one_shot(problem)(torch.cat([X, inner], dim=-2))
-        assert_close(found, [expected], 1e-9)
-
-    def test_is_a_lower_bound(self, model_class: ModelClass) -> None:
-        for kind in KINDS:
-            problem = Problem(kind, 2, model_class)
-            X, inner = problem.candidates(50), self.inner_points(problem, 50)
-            with torch.no_grad():
-                value = one_shot(problem)(torch.cat([X, inner], dim=-2))
-                assert bool((value <= nested(problem)(X) + 1e-12).all())
-
-    def test_contexts_of_the_inner_points_do_not_count(
-        self, model_class: ModelClass
-    ) -> None:
-        problem = Problem("additive", 2, model_class, contexts=2)
-        X, inner = problem.candidates(3), self.inner_points(problem, 3)
-        acqf = one_shot(problem)
-        expected = acqf(torch.cat([X, inner], dim=-2))
-        inner[..., problem.context_dims] = 17.0
-        assert_close(acqf(torch.cat([X, inner], dim=-2)), expected, 1e-14)
-
-    def test_gradient(self, model_class: ModelClass) -> None:
-        for kind in KINDS:
-            problem = Problem(kind, 2, model_class, [0, 1], normalized=True)
-            X = problem.candidates(2, 2)
-            full = torch.cat([X, self.inner_points(problem, 2, 2)], dim=-2)
-            assert_right_gradient(one_shot(problem), full, 1e-8)
-
-    def test_batch_equals_loop(self, model_class: ModelClass) -> None:
-        for kind in KINDS:
-            problem = Problem(kind, 2, model_class, [[0, 1, 2], [3, 4, 5]])
-            inner = self.inner_points(problem, 4, 2, 3)
-            full = torch.cat([problem.candidates(4, 2, 3), inner], dim=-2)
-            values = one_shot(problem)(full)
-            for index in np.ndindex(2, 3):
-                at = (slice(None), *index)
-                alone = one_shot(problem.element(index))
-                assert_close(values[at], alone(full[at]), 1e-9)
-
-    def test_t_batches(self, model_class: ModelClass) -> None:
-        for elements in (0, [0, 1, 2]):
-            problem = Problem("product", 1, model_class, elements)
-            batch_shape = problem.model.batch_shape
-            inner = self.inner_points(problem, 5, 4, *batch_shape)
-            full = torch.cat([problem.candidates(5, 4, *batch_shape), inner], dim=-2)
-            acqf = one_shot(problem)
-            values = acqf(full)
-            assert values.shape == (5, 4, *batch_shape)
-            alone = acqf(full[4, 3]).reshape(batch_shape)
-            assert_close(values[4, 3], alone, 1e-12)
-
-    def test_initial_conditions(self, model_class: ModelClass) -> None:
-        problem = Problem("additive", 2, model_class)
-        acqf, q = one_shot(problem), problem.rows_per_trial
-        X = gen_one_shot_knowledge_gradient_initial_conditions(
-            acqf, problem.bounds, q, 6, 64, fixed_features={0: 0.3}, options={"seed": 1}
-        )
-        assert X.shape == (6, q + 2, 3)
-        assert bool((X[:, :q, 0] == 0.3).all())
-        assert bool(((X >= 0) & (X <= 1)).all())
-        assert bool((X[:, :q, 1] == X[:, :1, 1]).all())  # one context for both sides
-        again = gen_one_shot_knowledge_gradient_initial_conditions(
-            acqf, problem.bounds, q, 6, 64, fixed_features={0: 0.3}, options={"seed": 1}
-        )
-        assert torch.equal(X, again)
-        # They come with the best of the searched points, so their value is the screened.
-        screened = nested(problem).screen(X[:, :q])
-        assert_close(acqf(X), screened, 1e-9)
-        assert bool((screened.diff() <= 0).all())
-
-
-# ---------------------------------------------------------------------------- optimisation
-
-SAME_CONTEXT = (torch.tensor([[0, 0], [1, 0]]), double([1.0, -1.0]), 0.0)
-
-
-def maximize_nested(problem: Problem, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """As a user does it."""
-    candidate, value = optimize_acqf(
-        nested(problem),
-        problem.bounds,
-        q=problem.rows_per_trial,
-        num_restarts=4,
-        raw_samples=128,
-        options={"nonnegative": True, "seed": 0},
-        **kwargs,
-    )
-    assert value is not None
-    return candidate, value
-
-
-def maximize_one_shot(problem: Problem, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    candidate, value = optimize_acqf(
-        one_shot(problem),
-        problem.bounds,
-        q=problem.rows_per_trial,
-        num_restarts=4,
-        raw_samples=128,
-        ic_generator=gen_one_shot_knowledge_gradient_initial_conditions,
-        options={"seed": 0},
-        **kwargs,
-    )
-    assert value is not None
-    return candidate, value
-
-
-class TestOptimize(StrictTestCase):
-    def assert_same_choice(self, problem: Problem, **kwargs: Any) -> None:
-        candidate, value = maximize_nested(problem, **kwargs)
-        chosen, reached = maximize_one_shot(problem, **kwargs)
-        self.assertEqual(chosen.shape, (problem.rows_per_trial, problem.dim))
-        self.assertGreater(value.item(), nested(problem)(problem.candidates(256)).max())
-        assert_close(reached.reshape(1), nested(problem)(chosen), 1e-4)
-        assert_close(reached, value, 1e-4)
-        if problem.rows_per_trial == 2 and candidate[0, -1] > candidate[1, -1]:
-            candidate = candidate.flip(0)
-        if problem.rows_per_trial == 2 and chosen[0, -1] > chosen[1, -1]:
-            chosen = chosen.flip(0)
-        assert_close(chosen, candidate, 1e-2)
-
-    def test_outcomes(self) -> None:
-        for kind in KINDS:
-            self.assert_same_choice(Problem(kind, 1, n=10))
-
-    def test_two_parameters(self) -> None:
-        self.assert_same_choice(Problem("product", 2, n=10))

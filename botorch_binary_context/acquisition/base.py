@@ -1,0 +1,78 @@
+r"""
+The base of acquisition functions that score a trial or a duel.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from botorch.acquisition import AcquisitionFunction
+from botorch.exceptions import UnsupportedError
+from botorch.utils.transforms import (
+    average_over_ensemble_models,
+    t_batch_mode_transform,
+)
+from torch import Tensor
+
+from botorch_binary_context.models.laplace_gp import LaplaceGP
+
+
+class TrialAcquisitionFunction(AcquisitionFunction):
+    r"""Scores candidates, each one trial (``q = 1``) or one duel (``q = 2``).
+
+    A subclass implements :meth:`evaluate`.
+    """
+
+    model: LaplaceGP
+
+    def __init__(self, model: LaplaceGP, points_per_trial: int | None = None) -> None:
+        r"""
+        Args:
+            model: A model of pass/fail outcomes or duels.
+            points_per_trial: What the acquisition function is for: 1, pass/fail
+                outcomes; 2, duels; None, both.
+        """
+        if points_per_trial not in (None, model.likelihood.points_per_trial):
+            kind = "pass/fail outcomes" if points_per_trial == 1 else "duels"
+            raise UnsupportedError(
+                f"Expected ``model`` to be a model of {kind} for "
+                f"{type(self).__name__}, but got a {type(model).__name__}."
+            )
+        super().__init__(model=model)
+
+    @t_batch_mode_transform()  # pyright: ignore[reportArgumentType]
+    @average_over_ensemble_models  # pyright: ignore[reportArgumentType]
+    def forward(self, X: Tensor) -> Tensor:
+        r"""Score candidates.
+
+        Args:
+            X: A ``batch_shape x q x d`` tensor.
+
+        Returns:
+            A ``batch_shape`` tensor.
+        """
+        return self.evaluate(X)
+
+    @abstractmethod
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""The score, without the checks of shapes that :meth:`forward` adds.
+
+        Args:
+            X: ``t x batch_shape x q x d`` candidates.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+
+    def set_X_pending(self, X_pending: Tensor | None = None) -> None:
+        r"""Refuse pending points, which have no label to go by.
+
+        Args:
+            X_pending: None, or an error is raised.
+        """
+        if X_pending is not None:
+            raise UnsupportedError(
+                "Expected ``X_pending`` to be None, but got a tensor of shape "
+                f"{list(X_pending.shape)}: condition the model on labels of pending "
+                "trials, for example by ``model.fantasize``."
+            )

@@ -1,0 +1,185 @@
+r"""
+The knowledge gradient with the inner maximisers among the variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from botorch.acquisition import OneShotAcquisitionFunction
+from botorch.exceptions import UnsupportedError
+from botorch.utils.sampling import draw_sobol_samples
+from torch import Tensor
+
+from botorch_binary_context.acquisition.knowledge_gradient import (
+    ContextualBinaryKnowledgeGradient,
+    FantasyPosteriors,
+    KnowledgeGradientBase,
+)
+from botorch_binary_context.batching import expand_batch, fold
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.optim import SearchOptions, find_starts, maximize_from
+
+
+class OneShotContextualBinaryKnowledgeGradient(
+    KnowledgeGradientBase, OneShotAcquisitionFunction
+):
+    r"""The knowledge gradient with the inner maximisers among the variables.
+
+    A candidate carries two further rows, the points ``x'`` for a pass and for a fail
+    (their context columns are ignored). Maximised jointly, the value at the optimum is
+    that of :class:`ContextualBinaryKnowledgeGradient`, without an inner search.
+
+    Example:
+        >>> acqf = OneShotContextualBinaryKnowledgeGradient(model, space)
+        >>> optimize_acqf(acqf, space.bounds, q=1, num_restarts=10, raw_samples=256,
+        ...
+        ic_generator=gen_one_shot_knowledge_gradient_initial_conditions)
+    """
+
+    def get_augmented_q_batch_size(self, q: int) -> int:
+        r"""The number of rows of a candidate together with the inner maximisers.
+
+        Args:
+            q: The number of rows of a trial.
+
+        Returns:
+            ``q + 2``.
+        """
+        return q + 2
+
+    def extract_candidates(self, X_full: Tensor) -> Tensor:
+        r"""The trials without the inner maximisers.
+
+        Args:
+            X_full: A ``batch_shape x (q + 2) x d`` tensor.
+
+        Returns:
+            A ``batch_shape x q x d`` tensor.
+        """
+        return X_full[..., :-2, :]
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""The one-shot knowledge gradient.
+
+        Args:
+            X: A ``t x batch_shape x (q + 2) x d`` tensor.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        if X.shape[-2] != self.model.likelihood.points_per_trial + 2:
+            raise UnsupportedError(
+                "Expected ``X`` to have the rows of a trial and two more, "
+                f"{self.model.likelihood.points_per_trial + 2}, but got {X.shape[-2]}."
+            )
+        return self.evaluate_at(X[..., :-2, :], self.space.parameters(X[..., -2:, :]))
+
+    def evaluate_at(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
+        r"""The value for given inner points.
+
+        Args:
+            X: ``t x batch_shape x q x d`` candidates.
+            inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        posteriors = FantasyPosteriors.of(self.model, self.shared, X)
+        inner = self.at_reference(inner_parameters)
+        inner = expand_batch(inner, self.model.batch_shape)
+        num_batch = len(self.model.batch_shape)
+        rows = [fold(inner[..., i, None, :], num_batch) for i in range(2)]
+        values = posteriors.means_at_own(torch.cat(rows, dim=-2))
+        gain = posteriors.expectation(values) - self.current_value.unsqueeze(-1)
+        return posteriors.contrasts.unfold(gain)
+
+
+def gen_one_shot_knowledge_gradient_initial_conditions(
+    acq_function: OneShotContextualBinaryKnowledgeGradient,
+    bounds: Tensor,
+    q: int,
+    num_restarts: int,
+    raw_samples: int,
+    fixed_features: dict[int, float] | None = None,
+    options: dict[str, Any] | None = None,
+    **kwargs: Any,
+) -> Tensor:
+    r"""Initial conditions for ``optimize_acqf`` on the one-shot knowledge gradient.
+
+    The best of quasi-random candidates under the nested form, each with the maximisers
+    of its two fantasy posteriors.
+
+    Args:
+        acq_function: The acquisition function.
+        bounds: The ``2 x d`` bounds of the trials.
+        q: The number of rows of a trial.
+        num_restarts: The number of initial conditions.
+        raw_samples: The number of quasi-random candidates.
+        fixed_features: Columns of the trial to hold at a value.
+        options: May hold a ``seed``.
+        kwargs: Not used; what else ``optimize_acqf`` passes.
+
+    Returns:
+        A ``num_restarts x (q + 2) x d`` tensor.
+    """
+    model, space = acq_function.model, acq_function.space
+    nested = ContextualBinaryKnowledgeGradient(model, space)
+    seed = (options or {}).get("seed")
+    X = draw_sobol_samples(bounds, n=raw_samples, q=q, seed=seed).to(bounds)
+    if q == 2:  # the two sides of a duel share their context
+        X[:, 1, list(space.context_dims)] = X[:, 0, list(space.context_dims)]
+    for column, value in (fixed_features or {}).items():
+        X[..., column] = value
+    with torch.no_grad():
+        best = nested.screen(X).topk(min(num_restarts, raw_samples)).indices
+        X = X[best]
+        inner = space.at_reference(nested.inner_starts(X))
+    return torch.cat([X, inner], dim=-2)
+
+
+def maximize_knowledge_gradient(
+    model: LaplaceGP,
+    space: ContextSpace,
+    decode: Callable[[Tensor], Tensor],
+    bounds: Tensor,
+    options: SearchOptions = SearchOptions(),  # noqa: B008
+    seed: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""The variables whose trial has the largest knowledge gradient.
+
+    Starts are chosen by the nested form among the searched points; from there the trial
+    and the two inner maximisers climb together, as in the one-shot form.
+
+    Args:
+        model: A model of pass/fail outcomes or duels.
+        space: The box of the trials.
+        decode: Maps ``r x batch_shape x k`` variables to trials.
+        bounds: The ``2 x k`` bounds of the variables.
+        options: The effort of the search.
+        seed: The seed of the search.
+
+    Returns:
+        The variables, ``batch_shape x k``, and the knowledge gradient, ``batch_shape``.
+    """
+    nested = ContextualBinaryKnowledgeGradient(model, space)
+    one_shot = OneShotContextualBinaryKnowledgeGradient(
+        model, space, current_value=nested.current_value
+    )
+    k = bounds.shape[-1]
+    starts = find_starts(
+        lambda u: nested.screen(decode(u)), bounds, model.batch_shape, options, seed
+    )
+    inner = nested.inner_starts(decode(starts)).flatten(-2)
+    variables, value = maximize_from(
+        lambda u: one_shot.evaluate_at(
+            decode(u[..., :k]), u[..., k:].unflatten(-1, (2, -1))
+        ),
+        torch.cat([starts, inner], dim=-1),
+        torch.cat([bounds] + [space.parameter_bounds] * 2, dim=-1),
+        options,
+    )
+    return variables[..., :k], value

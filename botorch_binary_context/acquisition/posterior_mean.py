@@ -1,0 +1,58 @@
+r"""
+The maximum of the posterior mean: what an experiment would recommend now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.optim import SearchOptions, maximize
+
+
+def maximize_posterior_mean(
+    model: LaplaceGP,
+    space: ContextSpace,
+    options: SearchOptions = SearchOptions(),  # noqa: B008
+    seed: int = 0,
+) -> tuple[Tensor, Tensor]:
+    r"""The maximum of the posterior mean in the reference context.
+
+    Args:
+        model: A model of pass/fail outcomes or duels.
+        space: The box of the trials.
+        options: The effort of the search.
+        seed: The seed of the search.
+
+    Returns:
+        The maximisers, ``batch_shape x (d - m)`` parameters, and the maxima,
+        ``batch_shape``.
+    """
+
+    def mean_at(parameters: Tensor) -> Tensor:
+        return model.posterior_mean(
+            space.at_reference(parameters).unsqueeze(-2)
+        ).squeeze(-1)
+
+    low, high = space.parameter_bounds
+    train = space.parameters(model.original_datapoints).clamp(low, high)
+    starts = _best_rows(mean_at, train)
+    return maximize(
+        mean_at, space.parameter_bounds, model.batch_shape, options, starts, seed
+    )
+
+
+def _best_rows(function: Callable[[Tensor], Tensor], rows: Tensor) -> Tensor | None:
+    """The best of ``batch_shape x m x k`` rows, as one start."""
+    if rows.shape[-2] == 0:
+        return None
+    with torch.no_grad():
+        values = function(rows.movedim(-2, 0))
+    index = values.argmax(dim=0)[..., None, None].expand(
+        *rows.shape[:-2], 1, rows.shape[-1]
+    )
+    return rows.gather(-2, index).movedim(-2, 0).detach()

@@ -1,0 +1,35 @@
+r"""
+Simulated experiments: the benchmark functions and what can be seen of them.
+
+    >>> objective = make_objective("Hartmann 3-D")
+    >>> problem = ThresholdContextProblem(objective)
+    >>> X = problem.space.at_reference(torch.rand(5, 3, dtype=torch.double))
+    >>> Y = problem.observe(X)  # labels 0 and 1
+    >>> problem.optimal_score - problem.score(X[:, 1:])  # the regrets
+"""
+
+from botorch_binary_context.problems.contexts import (
+    BinaryContextProblem,
+    ContextProblem,
+    DuelContextProblem,
+    ThresholdContextProblem,
+)
+from botorch_binary_context.problems.objective import ScaledObjective
+from botorch_binary_context.problems.registry import (
+    BENCHMARKS,
+    Benchmark,
+    get_benchmark,
+    make_objective,
+)
+
+__all__ = [
+    "BENCHMARKS",
+    "Benchmark",
+    "BinaryContextProblem",
+    "ContextProblem",
+    "DuelContextProblem",
+    "ScaledObjective",
+    "ThresholdContextProblem",
+    "get_benchmark",
+    "make_objective",
+]

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from botorch.acquisition import AcquisitionFunction
+from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.utils.datasets import SupervisedDataset
+
+import botorch_binary_context
+from botorch_binary_context import (
+    BernoulliMutualInformation,
+    BinaryLaplaceGP,
+    BinaryUpperConfidenceBound,
+    ContextualBinaryKnowledgeGradient,
+    ContextualJointEntropySearch,
+    LatentUpperConfidenceBound,
+    MaximallyUncertainChallenge,
+    OneShotContextualBinaryKnowledgeGradient,
+    PreferenceLaplaceGP,
+    acquisition,
+)
+from tests.acquisition.problems import Problem, assert_close
+from tests.helpers import RequireDevice, double, uniform
+
+BINARY = Problem("product", 1)
+DUELS = Problem("product", 1, PreferenceLaplaceGP)
+
+# What a user gives beside the model, the settings that may be given, and the rows of
+# a candidate beside those of a trial.
+REQUIRED: dict[Any, dict[str, Any]] = {
+    BinaryUpperConfidenceBound: {},
+    LatentUpperConfidenceBound: {},
+    BernoulliMutualInformation: {},
+    MaximallyUncertainChallenge: {"incumbent": double([0.8, 0.3])},
+    ContextualBinaryKnowledgeGradient: {"space": BINARY.space},
+    OneShotContextualBinaryKnowledgeGradient: {"space": BINARY.space},
+    ContextualJointEntropySearch: {"space": BINARY.space},
+}
+SETTINGS: dict[Any, dict[str, Any]] = {
+    BinaryUpperConfidenceBound: {"beta": 0.3},
+    LatentUpperConfidenceBound: {"beta": 0.3},
+    BernoulliMutualInformation: {},
+    MaximallyUncertainChallenge: {},
+    ContextualBinaryKnowledgeGradient: {"num_points": 7, "current_value": double(0.5)},
+    OneShotContextualBinaryKnowledgeGradient: {"current_value": double(0.5)},
+    ContextualJointEntropySearch: {"num_paths": 3, "mixture": False, "seed": 0},
+}
+every_class = pytest.mark.parametrize("acqf_class", list(REQUIRED))
+
+
+def problem_of(acqf_class: Any) -> Problem:
+    return DUELS if acqf_class is MaximallyUncertainChallenge else BINARY
+
+
+def rows_of(acqf_class: Any) -> int:
+    return 3 if acqf_class is OneShotContextualBinaryKnowledgeGradient else 1
+
+
+def exported(module: Any) -> set[Any]:
+    """The acquisition functions that a module exports."""
+    names = (getattr(module, name) for name in module.__all__)
+    return {
+        item
+        for item in names
+        if isinstance(item, type) and issubclass(item, AcquisitionFunction)
+    }
+
+
+def test_every_exported_function_is_covered() -> None:
+    assert exported(acquisition) == set(REQUIRED)
+    assert exported(botorch_binary_context) == set(REQUIRED)
+
+
+@every_class
+class TestConstructors:
+    def test_defaults(self, acqf_class: Any) -> None:
+        """Without settings the constructor gives the defaults of the class."""
+        problem = problem_of(acqf_class)
+        required = {"model": problem.model, **REQUIRED[acqf_class]}
+        kwargs = get_acqf_input_constructor(acqf_class)(**required)
+        acqf, plain = acqf_class(**kwargs), acqf_class(**required)
+        assert kwargs["model"] is problem.model
+        if acqf_class is ContextualJointEntropySearch:  # its draw has no seed
+            torch.manual_seed(0)
+            acqf = acqf_class(**kwargs)
+            torch.manual_seed(0)
+            plain = acqf_class(**required)
+        X = uniform(4, rows_of(acqf_class), 2)
+        assert_close(acqf(X), plain(X), 1e-12)
+
+    def test_settings(self, acqf_class: Any) -> None:
+        problem, settings = problem_of(acqf_class), SETTINGS[acqf_class]
+        required = {"model": problem.model, **REQUIRED[acqf_class]}
+        kwargs = get_acqf_input_constructor(acqf_class)(**required, **settings)
+        for name, value in settings.items():
+            assert kwargs[name] is value
+        X = uniform(4, rows_of(acqf_class), 2)
+        expected = acqf_class(**required, **settings)(X)
+        assert_close(acqf_class(**kwargs)(X), expected, 1e-12)
+
+    def test_what_ax_passes_to_all(self, acqf_class: Any) -> None:
+        """Arguments that BoTorch passes to every constructor are ignored."""
+        problem = problem_of(acqf_class)
+        data = SupervisedDataset(
+            X=uniform(3, 2),
+            Y=double([[0.0], [1.0], [1.0]]),
+            feature_names=["s", "x"],
+            outcome_names=["c"],
+        )
+        kwargs = get_acqf_input_constructor(acqf_class)(
+            model=problem.model,
+            training_data=data,
+            bounds=[(0.0, 1.0), (0.0, 1.0)],
+            objective=None,
+            posterior_transform=None,
+            constraints=None,
+            **REQUIRED[acqf_class],
+        )
+        assert isinstance(acqf_class(**kwargs), acqf_class)
+
+    def test_unknown_argument(self, acqf_class: Any) -> None:
+        with pytest.raises(TypeError, match="Unexpected keyword argument `beat`"):
+            get_acqf_input_constructor(acqf_class)(
+                model=problem_of(acqf_class).model, beat=1.0, **REQUIRED[acqf_class]
+            )
+
+    def test_missing_argument(self, acqf_class: Any) -> None:
+        for name in ("model", *REQUIRED[acqf_class]):
+            given = {"model": problem_of(acqf_class).model, **REQUIRED[acqf_class]}
+            del given[name]
+            with pytest.raises(TypeError, match=name):
+                get_acqf_input_constructor(acqf_class)(**given)
+
+    def test_device(self, acqf_class: Any) -> None:
+        """Nothing is made on the default device, from construction to gradient."""
+        X = uniform(4, rows_of(acqf_class), 2).requires_grad_()
+        with RequireDevice():
+            kwargs = get_acqf_input_constructor(acqf_class)(
+                model=problem_of(acqf_class).model, **REQUIRED[acqf_class]
+            )
+            acqf_class(**kwargs)(X).sum().backward()
+        assert X.grad is not None
+        assert X.grad.isfinite().all()
+
+
+def test_problems_are_of_both_kinds() -> None:
+    assert isinstance(BINARY.model, BinaryLaplaceGP)
+    assert isinstance(DUELS.model, PreferenceLaplaceGP)

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.optim import optimize_acqf
+from torch import Tensor
+
+from botorch_binary_context import (
+    BinaryLaplaceGP,
+    PreferenceLaplaceGP,
+    gen_one_shot_knowledge_gradient_initial_conditions,
+)
+from botorch_binary_context.acquisition.one_shot import maximize_knowledge_gradient
+from tests.acquisition.problems import (
+    KINDS,
+    Problem,
+    assert_close,
+    assert_right_gradient,
+    inner_maximum,
+    nested,
+    one_shot,
+)
+from tests.helpers import (
+    MODEL_CLASSES,
+    ModelClass,
+    RequireDevice,
+    StrictTestCase,
+    double,
+    uniform,
+)
+
+both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
+
+
+@both_models
+class TestOneShot:
+    def inner_points(self, problem: Problem, *shape: int) -> Tensor:
+        return problem.space.at_reference(uniform(*shape, 2, problem.parameters))
+
+    def test_rows(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 1, model_class)
+        acqf, q = one_shot(problem), problem.rows_per_trial
+        assert acqf.get_augmented_q_batch_size(q) == q + 2
+        X = problem.candidates(5, 4)
+        full = torch.cat([X, self.inner_points(problem, 5, 4)], dim=-2)
+        assert torch.equal(acqf.extract_candidates(full), X)
+
+    def test_order_of_outcomes(self, model_class: ModelClass) -> None:
+        # The first further row is for a pass, the second for a fail.
+        problem = Problem("additive", 2, model_class)
+        X, inner = problem.candidates(1), self.inner_points(problem, 1)
+        by_hand, trial = problem.by_hand, X[0].numpy()
+        success = by_hand.success(trial[None]).item()
+        points = inner[0].unsqueeze(-2).numpy()
+        passed, failed = (by_hand.given(trial, c).mean(points) for c in (1, 0))
+        expected = success * passed[0] + (1 - success) * failed[1]
+        expected -= inner_maximum(problem, by_hand)[1]
+        found = one_shot(problem)(torch.cat([X, inner], dim=-2))
+        assert_close(found, [expected], 1e-9)
+
+    def test_is_a_lower_bound(self, model_class: ModelClass) -> None:
+        for kind in KINDS:
+            problem = Problem(kind, 2, model_class)
+            X, inner = problem.candidates(50), self.inner_points(problem, 50)
+            with torch.no_grad():
+                value = one_shot(problem)(torch.cat([X, inner], dim=-2))
+                assert bool((value <= nested(problem)(X) + 1e-12).all())
+
+    def test_contexts_of_the_inner_points_do_not_count(
+        self, model_class: ModelClass
+    ) -> None:
+        problem = Problem("additive", 2, model_class, contexts=2)
+        X, inner = problem.candidates(3), self.inner_points(problem, 3)
+        acqf = one_shot(problem)
+        expected = acqf(torch.cat([X, inner], dim=-2))
+        inner[..., problem.context_dims] = 17.0
+        assert_close(acqf(torch.cat([X, inner], dim=-2)), expected, 1e-14)
+
+    def test_gradient(self, model_class: ModelClass) -> None:
+        for kind in KINDS:
+            problem = Problem(kind, 2, model_class, [0, 1], normalized=True)
+            X = problem.candidates(2, 2)
+            full = torch.cat([X, self.inner_points(problem, 2, 2)], dim=-2)
+            assert_right_gradient(one_shot(problem), full, 1e-8)
+
+    def test_batch_equals_loop(self, model_class: ModelClass) -> None:
+        for kind in KINDS:
+            problem = Problem(kind, 2, model_class, [[0, 1, 2], [3, 4, 5]])
+            inner = self.inner_points(problem, 4, 2, 3)
+            full = torch.cat([problem.candidates(4, 2, 3), inner], dim=-2)
+            values = one_shot(problem)(full)
+            for index in np.ndindex(2, 3):
+                at = (slice(None), *index)
+                alone = one_shot(problem.element(index))
+                assert_close(values[at], alone(full[at]), 1e-9)
+
+    def test_t_batches(self, model_class: ModelClass) -> None:
+        for elements in (0, [0, 1, 2]):
+            problem = Problem("product", 1, model_class, elements)
+            batch_shape = problem.model.batch_shape
+            inner = self.inner_points(problem, 5, 4, *batch_shape)
+            full = torch.cat([problem.candidates(5, 4, *batch_shape), inner], dim=-2)
+            acqf = one_shot(problem)
+            values = acqf(full)
+            assert values.shape == (5, 4, *batch_shape)
+            alone = acqf(full[4, 3]).reshape(batch_shape)
+            assert_close(values[4, 3], alone, 1e-12)
+
+    def test_device(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 1, model_class)
+        X = problem.candidates(4).requires_grad_()
+        with RequireDevice():
+            inner = problem.space.at_reference(nested(problem).inner_starts(X))
+            one_shot(problem)(torch.cat([X, inner], dim=-2)).sum().backward()
+            gen_one_shot_knowledge_gradient_initial_conditions(
+                one_shot(problem), problem.bounds, problem.rows_per_trial, 2, 8
+            )
+
+    def test_initial_conditions(self, model_class: ModelClass) -> None:
+        problem = Problem("additive", 2, model_class)
+        acqf, q = one_shot(problem), problem.rows_per_trial
+        X = gen_one_shot_knowledge_gradient_initial_conditions(
+            acqf, problem.bounds, q, 6, 64, fixed_features={0: 0.3}, options={"seed": 1}
+        )
+        assert X.shape == (6, q + 2, 3)
+        assert bool((X[:, :q, 0] == 0.3).all())
+        assert bool(((X >= 0) & (X <= 1)).all())
+        assert bool((X[:, :q, 1] == X[:, :1, 1]).all())  # one context for both sides
+        again = gen_one_shot_knowledge_gradient_initial_conditions(
+            acqf, problem.bounds, q, 6, 64, fixed_features={0: 0.3}, options={"seed": 1}
+        )
+        assert torch.equal(X, again)
+        # They come with the best of the searched points: the screened value.
+        screened = nested(problem).screen(X[:, :q])
+        assert_close(acqf(X), screened, 1e-3)
+        assert bool((screened.diff() <= 0).all())
+
+
+class TestMessages(StrictTestCase):
+    def test_number_of_rows(self) -> None:
+        for model_class, expected in ((BinaryLaplaceGP, 3), (PreferenceLaplaceGP, 4)):
+            acqf = one_shot(Problem("product", 1, model_class))
+            message = f"rows of a trial and two more, {expected}, but got 2"
+            with self.assertRaisesRegex(UnsupportedError, message):
+                acqf(uniform(4, 2, 2))
+
+    def test_one_dimension(self) -> None:
+        with self.assertRaisesRegex(ValueError, "at least 2 dimensions"):
+            one_shot(Problem())(uniform(2))
+
+
+# ------------------------------------------------------------------------- optimisation
+
+SAME_CONTEXT = (torch.tensor([[0, 0], [1, 0]]), double([1.0, -1.0]), 0.0)
+
+
+def maximize_nested(problem: Problem, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    """As a user does it."""
+    candidate, value = optimize_acqf(
+        nested(problem),
+        problem.bounds,
+        q=problem.rows_per_trial,
+        num_restarts=4,
+        raw_samples=128,
+        options={"nonnegative": True, "seed": 0},
+        **kwargs,
+    )
+    assert value is not None
+    return candidate, value
+
+
+def maximize_one_shot(problem: Problem, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    candidate, value = optimize_acqf(
+        one_shot(problem),
+        problem.bounds,
+        q=problem.rows_per_trial,
+        num_restarts=4,
+        raw_samples=128,
+        ic_generator=gen_one_shot_knowledge_gradient_initial_conditions,  # pyright: ignore
+        options={"seed": 0},
+        **kwargs,
+    )
+    assert value is not None
+    return candidate, value
+
+
+def sort_sides(trial: Tensor) -> Tensor:
+    """A duel has the same knowledge gradient if its sides are swapped."""
+    return trial[trial[:, -1].argsort()]
+
+
+class TestOptimize(StrictTestCase):
+    def assert_same_choice(self, problem: Problem, **kwargs: Any) -> None:
+        """Both forms reach the same maximum, at the same trial."""
+        acqf = nested(problem)
+        candidate, value = maximize_nested(problem, **kwargs)
+        chosen, reached = maximize_one_shot(problem, **kwargs)
+        self.assertEqual(chosen.shape, (problem.rows_per_trial, problem.dim))
+        with torch.no_grad():
+            others = acqf(problem.candidates(512))
+            self.assertGreater(value.item(), others.max().item())
+            self.assertGreater(value.item(), 1e-3)
+            assert_close(reached.reshape(1), acqf(chosen), 1e-4)
+        assert_close(reached, value, 1e-4)
+        assert_close(sort_sides(chosen), sort_sides(candidate), 1e-2)
+
+    def test_outcomes(self) -> None:
+        for kind in KINDS:
+            self.assert_same_choice(Problem(kind, 1, n=10))
+
+    def test_two_parameters(self) -> None:
+        self.assert_same_choice(Problem("product", 2, n=10))
+
+    def test_duels(self) -> None:
+        self.assert_same_choice(Problem("none", 1, PreferenceLaplaceGP, n=10))
+
+    def test_duels_in_one_context(self) -> None:
+        problem = Problem("product", 1, PreferenceLaplaceGP, n=10)
+        same = [SAME_CONTEXT]
+        self.assert_same_choice(problem, equality_constraints=same)
+        chosen, _ = maximize_one_shot(problem, equality_constraints=same)
+        assert_close(chosen[0, 0], chosen[1, 0], 1e-7)
+
+    def test_fixed_context(self) -> None:
+        problem = Problem("product", 1, n=10)
+        self.assert_same_choice_in_context(problem, 0.4)
+
+    def assert_same_choice_in_context(self, problem: Problem, context: float) -> None:
+        fixed = {0: context}
+        candidate, value = maximize_nested(problem, fixed_features=fixed)
+        chosen, reached = maximize_one_shot(problem, fixed_features=fixed)
+        self.assertEqual(candidate[0, 0].item(), context)
+        self.assertEqual(chosen[0, 0].item(), context)
+        assert_close(reached, value, 1e-4)
+        assert_close(chosen, candidate, 1e-2)
+
+
+class TestMaximize(StrictTestCase):
+    """The search of the package itself, which batches can use."""
+
+    def maximum(self, problem: Problem) -> tuple[Tensor, Tensor]:
+        def decode(variables: Tensor) -> Tensor:
+            return variables.unflatten(-1, (problem.rows_per_trial, problem.dim))
+
+        variables, value = maximize_knowledge_gradient(
+            problem.model,
+            problem.space,
+            decode,
+            problem.bounds.repeat(1, problem.rows_per_trial),
+            seed=0,
+        )
+        return decode(variables), value
+
+    def test_equals_optimize_acqf(self) -> None:
+        for problem in (
+            Problem("product", 1, n=10),
+            Problem("additive", 2, n=10),
+            Problem("none", 1, PreferenceLaplaceGP, n=10),
+        ):
+            trial, value = self.maximum(problem)
+            assert_close(value.reshape(1), nested(problem)(trial), 1e-6)
+            _, expected = maximize_nested(problem)
+            assert_close(value, expected, 1e-5)
+
+    def test_of_a_batch(self) -> None:
+        problem = Problem("product", 1, elements=[[0, 1, 2], [3, 4, 5]], n=10)
+        trials, values = self.maximum(problem)
+        self.assertEqual(trials.shape, (2, 3, 1, 2))
+        for index in np.ndindex(2, 3):
+            _, expected = self.maximum(problem.element(index))
+            self.assertAllClose(values[index], expected, rtol=1e-6, atol=0)

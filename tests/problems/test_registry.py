@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import math
+import pickle
+import tempfile
+from pathlib import Path
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_binary_context.problems import (
+    BENCHMARKS,
+    Benchmark,
+    ScaledObjective,
+    get_benchmark,
+    make_objective,
+)
+from botorch_binary_context.problems.functions import Sphere
+from botorch_binary_context.problems.moments import (
+    CHUNK,
+    NUM_POINTS,
+    compute_moments,
+    main,
+    sample_values,
+)
+from botorch_binary_context.problems.registry import MOMENTS_PATH
+from tests.helpers import RequireDevice, StrictTestCase, double, uniform
+from tests.problems.golden import GOLDEN, authors_form, rows
+
+STORED = json.loads(MOMENTS_PATH.read_text(encoding="utf-8"))
+
+
+def uniform_points(benchmark: Benchmark, n: int, seed: int = 0) -> Tensor:
+    low, high = double(benchmark.box).T
+    return torch.lerp(low, high, uniform(n, benchmark.dim, seed=seed))
+
+
+def standard_errors(values: Tensor, n: int) -> tuple[float, float]:
+    """Of the mean and the variance of ``n`` values distributed like these."""
+    squares = (values - values.mean()).square()
+    return float(values.std()) / math.sqrt(n), float(squares.std()) / math.sqrt(n)
+
+
+def unscaled(objective: ScaledObjective, X: Tensor) -> Tensor:
+    """What is to be maximised, in the units of the function."""
+    return objective(X) * math.sqrt(objective.variance) + objective.mean
+
+
+class TestTable(StrictTestCase):
+    def test_rows_are_the_papers(self) -> None:
+        self.assertEqual(list(BENCHMARKS), list(GOLDEN))
+        for benchmark, row in rows():
+            with self.subTest(benchmark.name):
+                self.assertEqual(benchmark.dim, row["dim"])
+                box = list(zip(row["lower"], row["upper"], strict=True))
+                self.assertEqual(list(benchmark.box), box)
+                self.assertEqual(benchmark.kernel, row["kernel"])
+                self.assertEqual(benchmark.log, row["authors_take_log"])
+
+    def test_functions_live_on_the_box(self) -> None:
+        for name, benchmark in BENCHMARKS.items():
+            function = benchmark.make_function()
+            with self.subTest(name):
+                self.assertEqual(get_benchmark(name), benchmark)
+                self.assertEqual(function.dim, benchmark.dim)
+                bounds = function.get_buffer("bounds")
+                self.assertTrue(torch.equal(bounds, double(benchmark.box).T))
+
+    def test_logarithm_is_where_the_authors_say(self) -> None:
+        logged = [name for name, benchmark in BENCHMARKS.items() if benchmark.log]
+        self.assertEqual(len(logged), 17)
+        for name, benchmark in BENCHMARKS.items():
+            with self.subTest(name):
+                positive = benchmark.make_function().optimal_value >= 0.0
+                spread = STORED[name]["plain"]["variance"] > 100.0
+                self.assertEqual(benchmark.log, positive and spread)
+
+    def test_unknown_name(self) -> None:
+        message = r"Expected ``name`` to be one of \['Ackley', .*\], but got 'Branin'"
+        for function in (get_benchmark, make_objective):
+            with self.assertRaisesRegex(InputDataError, message):
+                function("Branin")
+
+
+class TestMoments(StrictTestCase):
+    def test_stored_moments_are_those_of_the_authors_functions(self) -> None:
+        for benchmark, row in rows():
+            values = authors_form(benchmark.name, sample_values(benchmark, 2**14))
+            mean, variance = STORED[benchmark.name]["plain"].values()
+            if benchmark.name == "Hartmann 6D":
+                mean, variance = (mean + 2.58) / 1.94, variance / 1.94**2
+            errors = standard_errors(values, 1_000_000)
+            with self.subTest(benchmark.name):
+                self.assertLess(abs(mean + row["raw_mean"]), 5 * errors[0])
+                self.assertLess(abs(variance - row["raw_variance"]), 5 * errors[1])
+
+    def test_stored_moments_are_those_of_another_sample(self) -> None:
+        n = 2**14
+        for name, benchmark in BENCHMARKS.items():
+            values = benchmark.make_function()(uniform_points(benchmark, n))
+            for key, moments in STORED[name].items():
+                y = -values.log1p() if key == "log1p" else -values
+                errors = standard_errors(y, n)
+                with self.subTest(name, key=key):
+                    self.assertLess(
+                        abs(float(y.mean()) - moments["mean"]), 5 * errors[0]
+                    )
+                    difference = abs(float(y.var()) - moments["variance"])
+                    self.assertLess(difference, 6 * errors[1])
+
+    def test_exact_moments(self) -> None:
+        # Of x², with x uniform on [-a, a]: mean a²/3, variance 4a⁴/45.
+        sphere, squares = STORED["Sphere"]["plain"], STORED["Sum Squares"]["plain"]
+        self.assertAlmostEqual(sphere["mean"], -2 * 5.12**2 / 3, places=5)
+        self.assertAlmostEqual(sphere["variance"], 8 * 5.12**4 / 45, places=2)
+        self.assertAlmostEqual(squares["mean"], -100.0, places=4)
+        self.assertAlmostEqual(squares["variance"], 5 * 4 * 1e4 / 45, places=1)
+
+    def test_stored_moments_are_reproduced(self) -> None:
+        for name in ("Forrester et al (2008)", "Levy", "Perm d,β"):
+            found = compute_moments(BENCHMARKS[name], NUM_POINTS)
+            self.assertEqual(found.keys(), STORED[name].keys())
+            for key, moments in found.items():
+                for moment, value in moments.items():
+                    expected = STORED[name][key][moment]
+                    self.assertAlmostEqual(value / expected, 1.0, places=10)
+
+    def test_sample(self) -> None:
+        benchmark = BENCHMARKS["Trid"]
+        values = sample_values(benchmark, CHUNK + 3)
+        self.assertEqual(values.shape, (CHUNK + 3,))
+        self.assertEqual(values.dtype, torch.double)
+        self.assertTrue(torch.equal(values[:10], sample_values(benchmark, 10)))
+        self.assertFalse(torch.equal(values[:10], sample_values(benchmark, 10, seed=1)))
+        self.assertEqual(len(values.unique()), len(values))
+
+    def test_command(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "moments.json"
+            with contextlib.redirect_stderr(io.StringIO()):
+                main(["--points", "8", "--output", str(path)])
+            written = json.loads(path.read_text(encoding="utf-8"))
+        self.assertEqual(list(written), list(STORED))
+        for name, benchmark in BENCHMARKS.items():
+            self.assertEqual(written[name], compute_moments(benchmark, 8))
+            self.assertEqual(list(written[name]), list(STORED[name]))
+
+
+class TestScaledObjective(StrictTestCase):
+    def test_formula(self) -> None:
+        X = uniform(3, 5, 2)
+        plain = ScaledObjective(Sphere(), mean=-3.0, variance=4.0)
+        squares = X.square().sum(dim=-1)
+        torch.testing.assert_close(plain(X), (3 - squares) / 2)
+        self.assertEqual(plain.optimal_value, 1.5)
+        logged = ScaledObjective(Sphere(), mean=-3.0, variance=4.0, log=True)
+        torch.testing.assert_close(logged(X), (3 - (1 + squares).log()) / 2)
+        self.assertEqual(logged.optimal_value, 1.5)
+        self.assertEqual(plain.dim, 2)
+        self.assertTrue(torch.equal(plain.bounds, double([[-5.12] * 2, [5.12] * 2])))
+
+    def test_optimal_value(self) -> None:
+        for name in BENCHMARKS:
+            for log in (True, False):
+                objective = make_objective(name, log=log)
+                values = objective(objective.function.optimizers)
+                expected = torch.full_like(values, objective.optimal_value)
+                with self.subTest(name, log=log):
+                    torch.testing.assert_close(values, expected, rtol=0, atol=1e-9)
+                    sample = objective(uniform_points(BENCHMARKS[name], 2**12))
+                    self.assertLess(float(sample.max()), objective.optimal_value)
+                    self.assertTrue(math.isfinite(objective.optimal_value))
+
+    def test_mean_and_variance(self) -> None:
+        n = 2**14
+        for name, benchmark in BENCHMARKS.items():
+            values = make_objective(name)(uniform_points(benchmark, n, seed=1))
+            errors = standard_errors(values, n)
+            with self.subTest(name):
+                self.assertLess(abs(float(values.mean())), 5 * errors[0])
+                self.assertLess(abs(float(values.var()) - 1.0), 6 * errors[1])
+
+    def test_logarithm(self) -> None:
+        for name, benchmark in BENCHMARKS.items():
+            X = uniform_points(benchmark, 16)
+            logged, plain = make_objective(name), make_objective(name, log=False)
+            values = benchmark.make_function()(X)
+            with self.subTest(name):
+                self.assertEqual(logged.log, benchmark.log)
+                self.assertFalse(plain.log)
+                torch.testing.assert_close(unscaled(plain, X), -values)
+                expected = -(1 + values).log() if benchmark.log else -values
+                torch.testing.assert_close(unscaled(logged, X), expected)
+
+    def test_single_precision(self) -> None:
+        for name, benchmark in BENCHMARKS.items():
+            objective = make_objective(name)
+            low, high = double(benchmark.box).T.float()
+            X = torch.lerp(low, high, 0.1 + 0.8 * uniform(8, benchmark.dim).float())
+            with self.subTest(name):
+                values = objective(X)
+                self.assertEqual(values.dtype, torch.float)
+                # The objective stays as precise as it was.
+                self.assertEqual(objective.bounds.dtype, torch.double)
+                self.assertTrue(torch.equal(objective(X.double()).float(), values))
+                single = make_objective(name).to(torch.float)
+                self.assertEqual(single.bounds.dtype, torch.float)
+                torch.testing.assert_close(single(X), values, rtol=1e-3, atol=1e-3)
+
+    def test_outside_the_box(self) -> None:
+        with self.assertRaisesRegex(ValueError, "within the bounds"):
+            make_objective("Sphere")(double([[0.0, 5.13]]))
+
+    def test_copy_and_pickle(self) -> None:
+        objective = make_objective("Hartmann 4D")
+        X = uniform(3, 4)
+        for other in (copy.deepcopy(objective), pickle.loads(pickle.dumps(objective))):
+            self.assertTrue(torch.equal(other(X), objective(X)))
+            self.assertEqual(other.optimal_value, objective.optimal_value)
+
+    def test_device(self) -> None:
+        with RequireDevice():
+            for name, benchmark in BENCHMARKS.items():
+                make_objective(name)
+                compute_moments(benchmark, 4)
