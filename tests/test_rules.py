@@ -68,6 +68,8 @@ DETERMINISTIC_RULES = [
     ),
     *((PreferenceLaplaceGP, rule) for rule in ("muc-ald", "kg", "bald")),
 ]
+# Rules to which the two sides of a duel are the same.
+SYMMETRIC_RULES = ("kg", "bald", "cjes")
 
 every_rule = pytest.mark.parametrize(("model_class", "rule"), ALL_RULES)
 deterministic_rules = pytest.mark.parametrize(
@@ -111,7 +113,8 @@ def product_kernel(columns: list[int], dim: int) -> Kernel:
     """``k₁(s,s') k₂(x,x')``."""
     rest = [i for i in range(dim) if i not in columns]
     parts = [
-        RBFKernel(ard_num_dims=len(dims), active_dims=dims) for dims in (columns, rest)
+        RBFKernel(ard_num_dims=len(dims), active_dims=tuple(dims))
+        for dims in (columns, rest)
     ]
     kernel = ScaleKernel(parts[0] * parts[1]).double()
     kernel.outputscale = 3.0
@@ -186,7 +189,7 @@ class TestTrials:
         # What is suggested can be run and told to the model.
         new = trial if model_class is BinaryLaplaceGP else trial.unsqueeze(0)
         conditioned = model.condition_on_observations(new, torch.ones(1, 1).double())
-        assert suggest(conditioned, space, rule, QUICK, seed=1).isfinite().all()
+        assert latent(conditioned, trial).mean.isfinite().all()
 
     @pytest.mark.parametrize("batch_shape", [(1,), (3,), (2, 3)])
     def test_batch(
@@ -221,7 +224,10 @@ class TestTrials:
         )
         expected = suggest(plain, ContextSpace(UNIT, [0], [0.5]), rule, seed=0)
         found = suggest(model, ContextSpace(bounds, [0], [-1.0]), rule, seed=0)
-        torch.testing.assert_close((found - low) / width, expected, rtol=0, atol=1e-4)
+        found = (found - low) / width
+        if rule in SYMMETRIC_RULES:
+            found, expected = found.sort(dim=-2).values, expected.sort(dim=-2).values
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
     def test_precision_of_the_space(self, model_class: ModelClass, rule: str) -> None:
         space = ContextSpace(UNIT.float(), [0], [1.0])
@@ -263,6 +269,8 @@ class TestRandomness:
         """What is random differs from seed to seed, what is not does not."""
         model = context_model(model_class)
         trials = torch.stack([suggest(model, SPACE, rule, seed=s) for s in range(4)])
+        if rule in SYMMETRIC_RULES:
+            trials = trials.sort(dim=-2).values
         spread = trials.std(dim=0).max()
         if (model_class, rule) in DETERMINISTIC_RULES:
             assert spread < 1e-4
@@ -299,8 +307,9 @@ class TestModelStaysTheSame:
 
 def test_frozen_thaws_after_an_error() -> None:
     model = context_model(BinaryLaplaceGP)
-    with pytest.raises(ZeroDivisionError), frozen(model):
+    with frozen(model):
         assert not any(p.requires_grad for p in model.parameters())
+    with pytest.raises(ZeroDivisionError), frozen(model):
         raise ZeroDivisionError
     assert all(p.requires_grad for p in model.parameters())
 
@@ -556,7 +565,8 @@ class TestRecommend:
         def mean(parameters: Tensor) -> Tensor:
             context = torch.full_like(parameters[:, :1], reference)
             X = torch.cat([parameters[:, :1], context, parameters[:, 1:]], dim=-1)
-            return latent(model, X).mean.squeeze(-1).detach()
+            # One by one: the joint covariance is not needed.
+            return latent(model, X.unsqueeze(-2)).mean.flatten().detach()
 
         values = mean(grid)
         assert mean(best.unsqueeze(0)) >= values.max() - 1e-9
@@ -662,7 +672,9 @@ class TestThompsonSampling:
         inside = reference[(reference > 0) & (reference < 1)]
         levels = torch.linspace(0, 1, self.num_bins - 1).double()[1:-1]
         cuts = torch.cat([double([1e-3]), inside.quantile(levels), double([1 - 1e-3])])
-        count = torch.bucketize(draws, cuts).bincount(minlength=self.num_bins)
+        count = torch.bucketize(draws.contiguous(), cuts).bincount(
+            minlength=self.num_bins
+        )
         expected = torch.bucketize(reference, cuts).bincount(minlength=self.num_bins)
         # The reference is a sample too: its variance adds to that of the draws.
         ratio = draws.numel() / reference.numel()

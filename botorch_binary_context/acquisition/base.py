@@ -24,6 +24,7 @@ class TrialAcquisitionFunction(AcquisitionFunction):
     """
 
     model: LaplaceGP
+    X_pending: Tensor | None = None  # what sequential optimisation asks for
 
     def __init__(self, model: LaplaceGP, points_per_trial: int | None = None) -> None:
         r"""

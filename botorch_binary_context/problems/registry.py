@@ -174,7 +174,7 @@ def get_benchmark(name: str) -> Benchmark:
 @cache
 def _load_moments() -> dict[str, dict[str, dict[str, float]]]:
     """Mean and variance of the objectives, plain and logged, by benchmark."""
-    return json.loads(MOMENTS_PATH.read_text())
+    return json.loads(MOMENTS_PATH.read_text(encoding="utf-8"))
 
 
 def make_objective(name: str, log: bool = True) -> ScaledObjective:

@@ -40,7 +40,6 @@ from tests.helpers import (
     uniform,
 )
 
-
 MakeAcquisition = Callable[["Problem"], AcquisitionFunction]
 
 CONTEXT_KINDS = ("multiplicative", "additive", "product")

@@ -6,10 +6,16 @@ import pickle
 import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import BotorchTensorDimensionError
-from scipy.special import ndtr
+from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch import Tensor
+from torch.special import ndtr
 
-from botorch_binary_context import BinaryLaplaceGP, PreferenceLaplaceGP
+from botorch_binary_context import (
+    AdditiveContextKernel,
+    BinaryLaplaceGP,
+    MultiplicativeContextKernel,
+    PreferenceLaplaceGP,
+)
 from botorch_binary_context.problems import (
     BENCHMARKS,
     BinaryContextProblem,
@@ -251,14 +257,17 @@ class TestObserve(StrictTestCase):
         self.assertTrue(torch.equal(problem.observe(X), drawn))
 
     def test_models_take_the_trials(self) -> None:
-        for problem_class, model_class in (
-            (BinaryContextProblem, BinaryLaplaceGP),
-            (DuelContextProblem, PreferenceLaplaceGP),
-            (ThresholdContextProblem, BinaryLaplaceGP),
+        base = ScaleKernel(RBFKernel(ard_num_dims=3)).double()
+        multiplicative = MultiplicativeContextKernel(base, context_dims=[0])
+        additive = AdditiveContextKernel(base, context_dims=[0])
+        for problem_class, model_class, kernel in (
+            (BinaryContextProblem, BinaryLaplaceGP, multiplicative),
+            (DuelContextProblem, PreferenceLaplaceGP, multiplicative),
+            (ThresholdContextProblem, BinaryLaplaceGP, additive),
         ):
             problem = problem_class(make_objective("Hartmann 3-D"))
             X = trials(problem, 2, 5)
-            model = model_class(X, problem.observe(X))
+            model = model_class(X, problem.observe(X), covar_module=kernel)
             self.assertEqual(model.batch_shape, (2,))
 
     def test_copy_and_pickle(self) -> None:

@@ -229,7 +229,7 @@ class UrsemWaves(SyntheticTestFunction):
         f(x) = -(0.3 x_1)^3 + (x_2^2 - 4.5 x_2^2) x_1 x_2
             + 4.7 cos(3 x_1 - x_2^2 (2 + x_1)) sin(2.5 pi x_1)
 
-    the form that the paper's authors use; others have ``-0.9 x_1^2`` for the cube. The
+    Some collections have ``-0.9 x_1^2`` for the cube; the paper's authors do not. The
     global minimum is ``f(-0.6057, -1.1776) = -7.3070``; the corner ``(1.2, 1.2)`` comes
     within 0.003 of it.
     """
