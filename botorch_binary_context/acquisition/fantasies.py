@@ -34,7 +34,6 @@ class Shared:
     Attributes:
         likelihood: The likelihood of the trials.
         targets: The old labels, ``batch_shape x n x 1``.
-        mode: The old posterior mode, ``batch_shape x n x 1``.
         prior_mean: Of the old contrasts, ``batch_shape x n x 1``.
         weights: ``a`` of the old posterior, ``batch_shape x n x 1``.
         K: The prior covariance of the old contrasts, ``batch_shape x n x n``.
@@ -44,7 +43,6 @@ class Shared:
 
     likelihood: ProbitLikelihood
     targets: Tensor
-    mode: Tensor
     prior_mean: Tensor
     weights: Tensor
     K: Tensor
@@ -63,20 +61,17 @@ class Shared:
         """
         with torch.no_grad():
             approximation = model.laplace_approximation
-            K = model.training_covariance
+            K = approximation.prior_covariance.detach()
             root = approximation.sqrt_information.unsqueeze(-1)
-            P = root * torch.cholesky_solve(
-                torch.diag_embed(root.squeeze(-1)), approximation.cholesky
-            )
+            scaling = torch.diag_embed(root.squeeze(-1))
+            P = root * torch.cholesky_solve(scaling, approximation.cholesky)
             S = -P @ K
             S.diagonal(dim1=-2, dim2=-1).add_(1.0)
+            prior_mean = approximation.mode - approximation.residual
             return cls(
                 likelihood=model.likelihood,
                 targets=model.train_targets.unsqueeze(-1),
-                mode=approximation.mode.unsqueeze(-1).detach(),
-                prior_mean=(approximation.mode - approximation.residual)
-                .unsqueeze(-1)
-                .detach(),
+                prior_mean=prior_mean.unsqueeze(-1),
                 weights=approximation.weights.unsqueeze(-1).detach(),
                 K=K,
                 P=P,

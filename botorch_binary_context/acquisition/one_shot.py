@@ -35,9 +35,9 @@ class OneShotContextualBinaryKnowledgeGradient(
 
     Example:
         >>> acqf = OneShotContextualBinaryKnowledgeGradient(model, space)
+        >>> generator = gen_one_shot_knowledge_gradient_initial_conditions
         >>> optimize_acqf(acqf, space.bounds, q=1, num_restarts=10, raw_samples=256,
-        ...
-        ic_generator=gen_one_shot_knowledge_gradient_initial_conditions)
+        ...               ic_generator=generator)
     """
 
     def get_augmented_q_batch_size(self, q: int) -> int:

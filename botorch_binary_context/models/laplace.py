@@ -36,6 +36,7 @@ class LaplaceApproximation:
         weights: ``a = ∇ log p(c|f̂)``, ``batch_shape x n``; the posterior mean at a
             point is ``m* + k*ᵀ a``.
         sqrt_information: ``W½``, ``batch_shape x n``.
+        prior_covariance: ``K``, ``batch_shape x n x n``.
         cholesky: The factor of ``B = I + W½ K W½``, ``batch_shape x n x n``.
         log_likelihood: ``Σ log p(c|f̂)``, ``batch_shape``.
     """
@@ -44,6 +45,7 @@ class LaplaceApproximation:
     residual: Tensor
     weights: Tensor
     sqrt_information: Tensor
+    prior_covariance: Tensor
     cholesky: Tensor
     log_likelihood: Tensor
 
@@ -104,6 +106,7 @@ def laplace_approximation(
         residual=mode - prior_mean,
         weights=derivatives.gradient,
         sqrt_information=sqrt_information,
+        prior_covariance=K,
         cholesky=factorize(K, sqrt_information),
         log_likelihood=derivatives.value.sum(dim=-1),
     )

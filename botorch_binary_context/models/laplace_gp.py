@@ -20,7 +20,7 @@ from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.model import FantasizeMixin
 from botorch.models.transforms.input import InputTransform
 from botorch.models.utils.assorted import check_min_max_scaling
-from botorch.posteriors import GPyTorchPosterior, Posterior, TransformedPosterior
+from botorch.posteriors import GPyTorchPosterior, TransformedPosterior
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean, ZeroMean
@@ -169,11 +169,6 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         shift = unfold(shift, X.shape[:-2], X.shape[-2], len(self.batch_shape))
         return self.prior_mean(X) + shift.squeeze(-1)
 
-    @property
-    def training_covariance(self) -> Tensor:
-        r"""The prior covariance ``K`` of the training contrasts."""
-        return self._prior_moments(self.train_inputs[0])[1]
-
     def _approximate(self) -> LaplaceApproximation:
         mean, K = self._prior_moments(self.train_inputs[0])
         targets = self.train_targets
@@ -232,11 +227,9 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         Returns:
             A ``batch_shape x n x (t q)`` tensor.
         """
-        rows = self._rows(self.train_inputs[0])
         folded = fold(X, len(self.batch_shape))
-        return self.likelihood.contrast(
-            covariance(self.covar_module, rows, folded), dim=-2
-        )
+        cross = covariance(self.covar_module, self.datapoints, folded)
+        return self.likelihood.contrast(cross, dim=-2)
 
     def forward(self, X: Tensor) -> MultivariateNormal:
         r"""The prior of training contrasts (``train``) or the posterior (``eval``).
@@ -276,7 +269,7 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         output_indices: list[int] | None = None,
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
+    ) -> GPyTorchPosterior | LabelPosterior | TransformedPosterior:
         r"""The posterior of the latent function, or of labels, at points.
 
         Args:
@@ -303,7 +296,7 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
         mvn: Any = self(X)
         if observation_noise:
             contrasts = self.likelihood.contrast_distribution(mvn)
-            posterior: Posterior = LabelPosterior(contrasts, self.likelihood)
+            posterior: Any = LabelPosterior(contrasts, self.likelihood)
         else:
             posterior = GPyTorchPosterior(mvn)
         if posterior_transform is not None:
@@ -392,8 +385,10 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
             model._original_train_inputs = extend(
                 self._original_train_inputs, X
             ).detach()
+        weights = self._initial_weights  # if this model was not asked anything
         if self._approximation is not None:
             weights = self._approximation.weights.detach()
+        if weights is not None:
             fresh = weights.new_zeros(Y.shape[-2])
             model._initial_weights = _concatenate([weights, fresh], batch)
         return model

@@ -226,7 +226,7 @@ def _update_weights(model: LaplaceGP, values: Tensor, noise: Tensor) -> Tensor:
 
 def _draw_training_values(model: LaplaceGP, sample_shape: torch.Size) -> Tensor:
     """Draws of the training contrasts' posterior, relative to the prior mean."""
-    K = model.training_covariance
+    K = model.laplace_approximation.prior_covariance
     shape = (*sample_shape, K.shape[-1])
     prior = torch.randn(shape, dtype=K.dtype, device=K.device)
     # Near trials make the matrix singular, which does not disturb this root of it.

@@ -196,12 +196,11 @@ class TestShared(StrictTestCase):
             assert_close(shared.S, np.linalg.inv(identity + W[:, None] * K), 1e-10)
             assert_close(shared.weights.squeeze(-1), gradient, 1e-11)
             mean = by_hand.prior_mean(by_hand.trials)
-            assert_close(shared.mode.squeeze(-1), mean + K @ gradient, 1e-11)
             assert_close(shared.prior_mean.squeeze(-1), mean, 1e-12)
 
     def test_has_no_graph(self) -> None:
         shared = Shared.of(Problem("additive").model)
-        for name in ("mode", "prior_mean", "weights", "K", "P", "S"):
+        for name in ("prior_mean", "weights", "K", "P", "S"):
             self.assertFalse(getattr(shared, name).requires_grad, name)
 
 

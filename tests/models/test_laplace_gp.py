@@ -404,11 +404,12 @@ class TestParts(StrictTestCase):
             transformed = model.transform_inputs(rows)
             self.assertAllClose(model.datapoints, transformed)
 
-    def test_training_covariance(self) -> None:
+    def test_prior_covariance(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, batch_shape=(3,))
             prior: Any = model.train()(*model.train_inputs)
-            self.assertAllClose(model.training_covariance, prior.covariance_matrix)
+            K = model.laplace_approximation.prior_covariance
+            self.assertAllClose(K, prior.covariance_matrix)
 
     def test_evaluation_without_a_graph_does_not_cut_the_next(self) -> None:
         for model_class in MODEL_CLASSES:
