@@ -50,12 +50,16 @@ class BinaryUpperConfidenceBound(TrialAcquisitionFunction):
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        mean, variance = contrast_moments(self.model, X)
-        mean, variance = self.model.likelihood.probability_moments(mean, variance)
+        mean, variance = self._moments(X)
         return mean + self.beta * variance.sqrt()
 
+    def _moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        """The mean and the variance of what is bounded."""
+        mean, variance = contrast_moments(self.model, X)
+        return self.model.likelihood.probability_moments(mean, variance)
 
-class LatentUpperConfidenceBound(TrialAcquisitionFunction):
+
+class LatentUpperConfidenceBound(BinaryUpperConfidenceBound):
     r"""The upper confidence bound of the latent performance, ``μ(z) + β σ(z)``.
 
     Unlike :class:`BinaryUpperConfidenceBound` it does not saturate where ``Φ`` does.
@@ -64,26 +68,8 @@ class LatentUpperConfidenceBound(TrialAcquisitionFunction):
         >>> acqf = LatentUpperConfidenceBound(model)
     """
 
-    def __init__(self, model: LaplaceGP, beta: float = DEFAULT_BETA) -> None:
-        r"""
-        Args:
-            model: A model of pass/fail outcomes.
-            beta: The weight of the standard deviation.
-        """
-        super().__init__(model, points_per_trial=1)
-        self.beta = beta
-
-    def evaluate(self, X: Tensor) -> Tensor:
-        r"""The bound.
-
-        Args:
-            X: ``t x batch_shape x 1 x d`` trials.
-
-        Returns:
-            A ``t x batch_shape`` tensor.
-        """
-        mean, variance = contrast_moments(self.model, X)
-        return mean + self.beta * variance.sqrt()
+    def _moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
+        return contrast_moments(self.model, X)
 
 
 class BernoulliMutualInformation(TrialAcquisitionFunction):

@@ -25,16 +25,17 @@ from botorch_binary_context import (
 from tests.helpers import AnyModel, ModelClass, double, stationary_kernel
 
 SPACE = ContextSpace(double([[0.0, 0.0], [1.0, 1.0]]), [0], [1.0])
-OPTIONS = SearchOptions(num_restarts=4, raw_samples=64, max_evaluations=40)
-NUM_EXPERIMENTS = 40
-NUM_TRIALS = 20
+OPTIONS = SearchOptions(num_restarts=3, raw_samples=32, max_evaluations=30)
+NUM_TRIALS = 15
+# The gain over random trials is 1 or more, with a standard error of 0.35.
+MARGIN = 0.3
+SLOW_RULES = ("cbkg", "kg", "cjes")
 
 
 def performance(x: Tensor) -> Tensor:
-    """A good peak at 0.3 and a better one at 0.8, above a poor level."""
-    good = 1.5 * (-((x - 0.3) ** 2) / (2 * 0.1**2)).exp()
-    better = 2.5 * (-((x - 0.8) ** 2) / (2 * 0.08**2)).exp()
-    return good + better - 0.5
+    """A peak of height 1 at 0.3 and one of 4 at 0.8, above a level of -2."""
+    good, better = ((-((x - peak) ** 2) / (2 * 0.05**2)).exp() for peak in (0.3, 0.8))
+    return 3 * good + 6 * better - 2
 
 
 def run_trials(model: AnyModel, trials: Tensor) -> Tensor:
@@ -44,27 +45,94 @@ def run_trials(model: AnyModel, trials: Tensor) -> Tensor:
     return torch.bernoulli(torch.special.ndtr(contrast)).unsqueeze(-1)
 
 
-def new_experiments(model_class: ModelClass) -> AnyModel:
+def new_experiments(model_class: ModelClass, size: int) -> AnyModel:
     """A batch of experiments without a trial, with known hyperparameters."""
-    kernel = ScaleKernel(stationary_kernel(math.inf, double([[0.1]]))).double()
-    kernel.outputscale = 1.5
+    kernel = ScaleKernel(stationary_kernel(math.inf, double([[0.06]]))).double()
+    kernel.outputscale = 8.0
     shape = (2,) if model_class is BinaryLaplaceGP else (2, 2)
     return model_class(
-        torch.zeros(NUM_EXPERIMENTS, 0, *shape).double(),
-        torch.zeros(NUM_EXPERIMENTS, 0, 1).double(),
+        torch.zeros(size, 0, *shape).double(),
+        torch.zeros(size, 0, 1).double(),
         covar_module=MultiplicativeContextKernel(kernel, context_dims=[0]),
     )
 
 
-@cache
-def final_performance(model_class: ModelClass, rule: str) -> Tensor:
-    """How good the recommended parameters are in the end, for each experiment."""
-    model = new_experiments(model_class)
-    with manual_seed(0):
+def advance(model: AnyModel, rule: str) -> AnyModel:
+    """Choose, run and learn from one more trial in every experiment."""
+    trial = suggest(model, SPACE, rule, OPTIONS)
+    labels = run_trials(model, trial)
+    if isinstance(model, PreferenceLaplaceGP):
+        trial = trial.unsqueeze(-3)
+    return model.condition_on_observations(trial, labels)
+
+
+def run_experiments(
+    model_class: ModelClass, rule: str, size: int, seed: int = 0
+) -> Tensor:
+    """How good the parameters are that each experiment recommends in the end."""
+    model = new_experiments(model_class, size)
+    with manual_seed(seed):
         for _ in range(NUM_TRIALS):
-            trial = suggest(model, SPACE, rule, OPTIONS)
-            labels = run_trials(model, trial)
-            if model_class is PreferenceLaplaceGP:
-                trial = trial.unsqueeze(-3)
-            model = model.condition_on_observations(trial, labels)
+            model = advance(model, rule)
     return performance(recommend(model, SPACE)).squeeze(-1)
+
+
+@cache
+def performance_of_random_trials(model_class: ModelClass) -> float:
+    return run_experiments(model_class, "random", size=200).mean().item()
+
+
+@pytest.mark.parametrize(
+    ("model_class", "rule"),
+    [
+        pytest.param(
+            model_class, rule, marks=[pytest.mark.slow] if rule in SLOW_RULES else []
+        )
+        for model_class, rules in (
+            (BinaryLaplaceGP, BINARY_RULES),
+            (PreferenceLaplaceGP, DUEL_RULES),
+        )
+        for rule in rules
+        if rule != "random"
+    ],
+)
+def test_better_than_random_trials(model_class: ModelClass, rule: str) -> None:
+    found = run_experiments(model_class, rule, size=40).mean()
+    assert found > performance_of_random_trials(model_class) + MARGIN
+
+
+@pytest.mark.parametrize("model_class", [BinaryLaplaceGP, PreferenceLaplaceGP])
+class TestLoop:
+    def test_repeats_itself(self, model_class: ModelClass) -> None:
+        rule = "ts-ald" if model_class is BinaryLaplaceGP else "kss-ald"
+        first, again, other = (
+            run_experiments(model_class, rule, size=3, seed=seed) for seed in (1, 1, 2)
+        )
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
+
+    def test_looking_at_the_model_now_and_then(self, model_class: ModelClass) -> None:
+        """Random trials do not ask the model; recommendations in between do."""
+        results = []
+        for pauses in ((), (3, 6), range(8)):
+            model = new_experiments(model_class, 3)
+            with manual_seed(0):
+                for i in range(8):
+                    model = advance(model, "random")
+                    if i in pauses:
+                        recommend(model, SPACE)
+            results.append(recommend(model, SPACE))
+        torch.testing.assert_close(results[1], results[0], rtol=0, atol=1e-6)
+        torch.testing.assert_close(results[2], results[0], rtol=0, atol=1e-6)
+
+    def test_one_experiment(self, model_class: ModelClass) -> None:
+        """Without a batch dimension, from the first trial on."""
+        batch = new_experiments(model_class, 1)
+        X, Y = batch.train_inputs[0][0], batch.train_targets[0].unsqueeze(-1)
+        model = model_class(X, Y, covar_module=batch.covar_module)
+        rule = "ucb-ald" if model_class is BinaryLaplaceGP else "muc-ald"
+        with manual_seed(0):
+            for _ in range(5):
+                model = advance(model, rule)
+        assert model.train_targets.shape == (5,)
+        assert recommend(model, SPACE).shape == (1,)

@@ -1,0 +1,267 @@
+r"""
+The studies: which rules run on which functions, how often, and with what kernel.
+
+``binary`` and ``duels`` are the two synthetic studies of section 4 of
+[Fauvel2022contextual]_, with further rules beside the paper's. ``threshold`` is the
+harder family, where the informative context depends on the parameters. ``duels-kg``
+adds the knowledge gradient, which is slow, to the duels of some functions and seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import (
+    ConstantKernel,
+    Kernel,
+    MaternKernel,
+    RBFKernel,
+    ScaleKernel,
+)
+
+from botorch_binary_context.kernels import (
+    AdditiveContextKernel,
+    MultiplicativeContextKernel,
+)
+from botorch_binary_context.problems import (
+    BENCHMARKS,
+    BinaryContextProblem,
+    ContextProblem,
+    DuelContextProblem,
+    ScaledObjective,
+    ThresholdContextProblem,
+)
+from botorch_binary_context.rules import BINARY_RULES, DUEL_RULES
+
+INITIAL_TRIALS = 5
+SLOPE = 3.0
+
+
+class Hyperparameters(Protocol):
+    r"""What a study knows of a function: a kernel that suits it."""
+
+    @property
+    def kernel(self) -> str:
+        """``"SE-ARD"``, ``"Matérn 3/2"`` or ``"Matérn 5/2"``."""
+        ...
+
+    @property
+    def lengthscales(self) -> Sequence[float]:
+        """One for every parameter, in units of the unit cube."""
+        ...
+
+    @property
+    def outputscale(self) -> float:
+        """The variance of the function."""
+        ...
+
+
+def performance_kernel(hyperparameters: Hyperparameters, scale: float = 1.0) -> Kernel:
+    r"""The kernel ``k(x,x')`` of the performance, times a factor.
+
+    Args:
+        hyperparameters: Those of the function.
+        scale: The factor.
+
+    Returns:
+        The kernel, in double precision.
+    """
+    dim = len(hyperparameters.lengthscales)
+    if hyperparameters.kernel == "SE-ARD":
+        base: Kernel = RBFKernel(ard_num_dims=dim)
+    else:
+        nu = {"Matérn 3/2": 1.5, "Matérn 5/2": 2.5}[hyperparameters.kernel]
+        base = MaternKernel(nu=nu, ard_num_dims=dim)
+    kernel = ScaleKernel(base).double()
+    base.lengthscale = torch.tensor([hyperparameters.lengthscales], dtype=torch.double)
+    kernel.outputscale = scale * hyperparameters.outputscale
+    return kernel
+
+
+def multiplicative_kernel(hyperparameters: Hyperparameters) -> Kernel:
+    r"""``s s' k(x,x')``.
+
+    Args:
+        hyperparameters: Those of the function.
+
+    Returns:
+        The kernel.
+    """
+    return MultiplicativeContextKernel(performance_kernel(hyperparameters), [0])
+
+
+def threshold_kernel(hyperparameters: Hyperparameters) -> Kernel:
+    r"""``θ t t' + k(x,x') + constant``, for ``f(t,x) = a (g(x) - t)``.
+
+    Args:
+        hyperparameters: Those of the function ``g``.
+
+    Returns:
+        The kernel; ``θ`` and the constant are ``a²``, and ``k`` is scaled by it.
+    """
+    constant = ConstantKernel().double()
+    constant.constant = torch.tensor([SLOPE**2], dtype=torch.double)
+    smooth = performance_kernel(hyperparameters, scale=SLOPE**2)
+    kernel = AdditiveContextKernel(smooth + constant, [0])
+    kernel.context_variance = SLOPE**2
+    return kernel
+
+
+@dataclass(frozen=True)
+class Study:
+    r"""A table of experiments: every rule on every function.
+
+    Attributes:
+        name: The name.
+        problem: Makes the problem of an objective.
+        kernel: Makes the kernel from the hyperparameters of a function.
+        rules: The rules.
+        functions: The functions.
+        seeds: The number of repetitions; they run as one batch.
+        iterations: The number of trials after the random ones.
+        paper: Rank and Borda score in the paper, of the rules in its table.
+        beside: The study whose results on the same functions and seeds the report
+            shows beside these.
+    """
+
+    name: str
+    problem: Callable[[ScaledObjective], ContextProblem]
+    kernel: Callable[[Hyperparameters], Kernel]
+    rules: tuple[str, ...]
+    functions: tuple[str, ...] = tuple(BENCHMARKS)
+    seeds: int = 40
+    iterations: int = 60
+    paper: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    beside: str | None = None
+
+    def subset(
+        self,
+        functions: Sequence[str] | None = None,
+        rules: Sequence[str] | None = None,
+        seeds: int | None = None,
+        iterations: int | None = None,
+    ) -> Study:
+        r"""A part of the study.
+
+        Args:
+            functions: Some of the functions, by default all.
+            rules: Some of the rules, by default all.
+            seeds: The number of repetitions, by default the study's.
+            iterations: The number of iterations, by default the study's.
+
+        Returns:
+            The smaller study.
+        """
+        return replace(
+            self,
+            functions=_choose("functions", functions, self.functions),
+            rules=_choose("rules", rules, self.rules),
+            seeds=_positive("seeds", seeds, self.seeds),
+            iterations=_positive("iterations", iterations, self.iterations),
+        )
+
+
+def _choose(
+    name: str, chosen: Sequence[str] | None, known: tuple[str, ...]
+) -> tuple[str, ...]:
+    if chosen is None:
+        return known
+    unknown = [value for value in chosen if value not in known]
+    if unknown:
+        raise InputDataError(
+            f"Expected ``{name}`` to be among {list(known)}, but got {unknown}."
+        )
+    return tuple(value for value in known if value in chosen)
+
+
+def _positive(name: str, value: int | None, default: int) -> int:
+    if value is not None and value < 1:
+        raise InputDataError(f"Expected ``{name}`` to be at least 1, but got {value}.")
+    return default if value is None else value
+
+
+PAPER_TABLE_1 = {
+    "ucb-ald": (1, 144),
+    "ts-ald": (2, 83),
+    "cbkg": (3, 59),
+    "ucb-random": (4, 46),
+    "bald": (5, 35),
+    "ts-random": (6, 19),
+    "random": (7, 10),
+}
+# The paper describes ``muc-random``, too, but its table does not have it.
+PAPER_TABLE_2 = {
+    "muc-ald": (1, 99),
+    "kss-ald": (2, 37),
+    "kss-random": (3, 22),
+    "bald": (4, 9),
+    "random": (5, 5),
+}
+# One to three, one of four and one of six variables; all three kernels.
+KG_FUNCTIONS = (
+    "Ackley",
+    "Cross-in-Tray",
+    "Forrester et al (2008)",
+    "Goldstein-Price",
+    "Gramacy and Lee (2012)",
+    "Hartmann 3-D",
+    "Hartmann 6D",
+    "Levy",
+    "Shekel",
+    "Three-Hump Camel",
+)
+
+_ALL = (
+    Study(
+        "binary",
+        BinaryContextProblem,
+        multiplicative_kernel,
+        rules=tuple(BINARY_RULES),
+        paper=PAPER_TABLE_1,
+    ),
+    Study(
+        "duels",
+        DuelContextProblem,
+        multiplicative_kernel,
+        rules=tuple(rule for rule in DUEL_RULES if rule != "kg"),
+        paper=PAPER_TABLE_2,
+    ),
+    Study(
+        "duels-kg",
+        DuelContextProblem,
+        multiplicative_kernel,
+        rules=("kg",),
+        functions=KG_FUNCTIONS,
+        seeds=20,
+        beside="duels",
+    ),
+    Study(
+        "threshold",
+        lambda objective: ThresholdContextProblem(objective, slope=SLOPE),
+        threshold_kernel,
+        rules=tuple(BINARY_RULES),
+        seeds=20,
+    ),
+)
+#: The studies by their names.
+STUDIES = {study.name: study for study in _ALL}
+
+# About how much slower than ``ucb-ald`` a rule is: the slowest tasks start first.
+RELATIVE_COST = {"cbkg": 15.0, "kg": 30.0, "cjes": 10.0, "random": 0.3}
+
+
+def estimate_cost(function: str, rule: str) -> float:
+    r"""About how long a task takes, in arbitrary units.
+
+    Args:
+        function: The name of the function.
+        rule: The name of the rule.
+
+    Returns:
+        The cost.
+    """
+    return RELATIVE_COST.get(rule, 1.0) * BENCHMARKS[function].dim
