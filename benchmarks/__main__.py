@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from benchmarks import speed
+from botorch.exceptions import InputDataError
+
+from benchmarks import hyperparameters, report, runner, speed
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -16,9 +18,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    speed.add_command(commands)
+    for module in (speed, hyperparameters, runner, report):
+        module.add_command(commands)
     arguments = parser.parse_args(argv)
-    arguments.run(arguments)
+    try:
+        arguments.run(arguments)
+    except InputDataError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

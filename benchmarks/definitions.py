@@ -11,18 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import (
-    ConstantKernel,
-    Kernel,
-    MaternKernel,
-    RBFKernel,
-    ScaleKernel,
-)
+from gpytorch.kernels import ConstantKernel, Kernel
 
+from benchmarks.hyperparameters import Hyperparameters
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
@@ -41,47 +35,6 @@ INITIAL_TRIALS = 5
 SLOPE = 3.0
 
 
-class Hyperparameters(Protocol):
-    r"""What a study knows of a function: a kernel that suits it."""
-
-    @property
-    def kernel(self) -> str:
-        """``"SE-ARD"``, ``"Matérn 3/2"`` or ``"Matérn 5/2"``."""
-        ...
-
-    @property
-    def lengthscales(self) -> Sequence[float]:
-        """One for every parameter, in units of the unit cube."""
-        ...
-
-    @property
-    def outputscale(self) -> float:
-        """The variance of the function."""
-        ...
-
-
-def performance_kernel(hyperparameters: Hyperparameters, scale: float = 1.0) -> Kernel:
-    r"""The kernel ``k(x,x')`` of the performance, times a factor.
-
-    Args:
-        hyperparameters: Those of the function.
-        scale: The factor.
-
-    Returns:
-        The kernel, in double precision.
-    """
-    dim = len(hyperparameters.lengthscales)
-    if hyperparameters.kernel == "SE-ARD":
-        base: Kernel = RBFKernel(ard_num_dims=dim)
-    else:
-        nu = {"Matérn 3/2": 1.5, "Matérn 5/2": 2.5}[hyperparameters.kernel]
-        base = MaternKernel(nu=nu, ard_num_dims=dim)
-    kernel = ScaleKernel(base).double()
-    base.lengthscale = torch.tensor([hyperparameters.lengthscales], dtype=torch.double)
-    kernel.outputscale = scale * hyperparameters.outputscale
-    return kernel
-
-
 def multiplicative_kernel(hyperparameters: Hyperparameters) -> Kernel:
     r"""``s s' k(x,x')``.
 
@@ -91,7 +44,7 @@ def multiplicative_kernel(hyperparameters: Hyperparameters) -> Kernel:
     Returns:
         The kernel.
     """
-    return MultiplicativeContextKernel(performance_kernel(hyperparameters), [0])
+    return MultiplicativeContextKernel(hyperparameters.covar_module(), [0])
 
 
 def threshold_kernel(hyperparameters: Hyperparameters) -> Kernel:
@@ -105,7 +58,8 @@ def threshold_kernel(hyperparameters: Hyperparameters) -> Kernel:
     """
     constant = ConstantKernel().double()
     constant.constant = torch.tensor([SLOPE**2], dtype=torch.double)
-    smooth = performance_kernel(hyperparameters, scale=SLOPE**2)
+    smooth = hyperparameters.covar_module()
+    smooth.outputscale = SLOPE**2 * hyperparameters.outputscale
     kernel = AdditiveContextKernel(smooth + constant, [0])
     kernel.context_variance = SLOPE**2
     return kernel
@@ -201,7 +155,7 @@ PAPER_TABLE_2 = {
     "bald": (4, 9),
     "random": (5, 5),
 }
-# One to three, one of four and one of six variables; all three kernels.
+# From one to six variables, and all three kernels of the paper.
 KG_FUNCTIONS = (
     "Ackley",
     "Cross-in-Tray",

@@ -28,7 +28,6 @@ from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import ScaleKernel
 from tqdm import tqdm
 
 from benchmarks.regression import KERNELS, Fit, fit_kernel, predict
@@ -45,29 +44,14 @@ SEED = 0
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
-    r"""The kernel of a benchmark function, with its hyperparameters.
+class Hyperparameters(Fit):
+    r"""The kernel of a benchmark function; lengthscales are in units of the unit cube.
 
     Attributes:
-        kernel: The kernel: ``"SE-ARD"``, ``"Matérn 3/2"`` or ``"Matérn 5/2"``.
-        lengthscales: A lengthscale for each variable, in units of the unit cube; those
-            of a Matérn kernel, which is isotropic, are equal.
-        outputscale: The variance of the prior.
-        log_likelihood: The logarithm of the marginal likelihood.
         rmse: The error of the prediction with each of the three kernels.
     """
 
-    kernel: str
-    lengthscales: tuple[float, ...]
-    outputscale: float
-    log_likelihood: float
     rmse: Mapping[str, float]
-
-    def covar_module(self) -> ScaleKernel:
-        r"""The kernel ``k(x,x')`` as a module, in double precision."""
-        return Fit(
-            self.kernel, self.lengthscales, self.outputscale, self.log_likelihood
-        ).covar_module()
 
 
 def load(

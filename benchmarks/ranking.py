@@ -64,7 +64,7 @@ def rank_rules(scores: ArrayLike) -> Ranking:
         )
     by_last = pairwise_wins(curves[..., -1])
     by_mean = pairwise_wins(curves.mean(axis=-1))
-    borda = sum(map(_borda, by_last, by_mean)).tolist()
+    borda = np.sum(list(map(_borda, by_last, by_mean)), axis=0).tolist()
     rank = [1 + sum(other > own for other in borda) for own in borda]
     return Ranking(borda, rank, by_last.mean(axis=0), by_mean.mean(axis=0))
 

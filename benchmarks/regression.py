@@ -53,8 +53,8 @@ class Fit:
         r"""The kernel as a module, in double precision."""
         module = make_kernel(self.kernel, dim=len(self.lengthscales))
         size = module.base_kernel.lengthscale.shape[-1]
-        module.base_kernel.lengthscale = self.lengthscales[:size]
-        module.outputscale = self.outputscale
+        module.base_kernel.lengthscale = _double(self.lengthscales[:size])
+        module.outputscale = _double(self.outputscale)
         return module
 
 
@@ -68,7 +68,8 @@ def make_kernel(kernel: str, dim: int) -> ScaleKernel:
     Returns:
         The kernel, in double precision.
     """
-    positive = Positive(transform=torch.exp, inv_transform=torch.log)
+    exp: Any = torch.exp
+    positive = Positive(transform=exp, inv_transform=torch.log)
     if kernel == SE_ARD:
         base_kernel: Kernel = RBFKernel(
             ard_num_dims=dim, lengthscale_constraint=positive
@@ -145,6 +146,11 @@ class _LogDensity(torch.autograd.Function):
         return grad_outputs[0] * gradient / 2, None
 
 
+def _double(value: Any) -> Tensor:
+    # The setters of GPyTorch take numbers in single precision.
+    return torch.tensor(value, dtype=torch.double)
+
+
 def _covariance(module: Kernel, X: Tensor) -> Tensor:
     return to_dense(module(X)) + JITTER * torch.eye(len(X), dtype=X.dtype)
 
@@ -156,8 +162,8 @@ def _loss(module: Kernel, X: Tensor, Y: Tensor) -> Tensor:
 def _climb(kernel: str, X: Tensor, Y: Tensor, lengthscale: float) -> Fit:
     """A local maximum of the marginal likelihood."""
     module = make_kernel(kernel, X.shape[-1])
-    module.base_kernel.lengthscale = lengthscale
-    module.outputscale = 1.0
+    module.base_kernel.lengthscale = _double(lengthscale)
+    module.outputscale = _double(1.0)
     parameters: dict[str, Tensor] = dict(module.named_parameters())
     scipy_minimize(
         ForwardBackwardClosure(partial(_loss, module, X, Y), parameters),

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import UnsupportedError
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
@@ -27,6 +27,7 @@ from botorch_binary_context.acquisition.analytic import (
     LatentUpperConfidenceBound,
     MaximallyUncertainChallenge,
 )
+from botorch_binary_context.acquisition.base import match_space
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
     maximize_paths,
@@ -348,13 +349,7 @@ def recommend(
 
 
 def _begin(model: LaplaceGP, space: ContextSpace, options: SearchOptions) -> Search:
-    dim = model.original_datapoints.shape[-1]
-    if space.dim != dim:
-        raise InputDataError(
-            f"Expected ``space`` to have the {dim} columns of the model's trials, but "
-            f"got {space.dim}."
-        )
-    return Search(model.eval(), space.to(model.datapoints), options)
+    return Search(model.eval(), match_space(space, model), options)
 
 
 @contextmanager

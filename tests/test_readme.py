@@ -22,8 +22,9 @@ def test_example_finds_the_optimum() -> None:
 
 def test_names_in_the_table_exist() -> None:
     import botorch_binary_context
+    from botorch_binary_context import problems
 
     table = README.read_text().split("## On paper, in code")[1].split("## Speed")[0]
     names = set(re.findall(r"\b[A-Z][a-z]+[A-Z]\w+", table))
     assert len(names) > 10
-    assert names <= set(botorch_binary_context.__all__)
+    assert names <= {*botorch_binary_context.__all__, *problems.__all__}

@@ -133,16 +133,14 @@ KERNELS: dict[str, Callable[[list[int], int], Kernel]] = {
 }
 # The context columns, the number of columns, the kernel.
 LAYOUTS = [
-    ([], 1, "plain"),
     ([], 2, "plain"),
     ([0], 3, "multiplicative"),
     ([2], 3, "additive"),
     ([1], 3, "product"),
     ([2, 0], 4, "multiplicative"),
-    ([1, 3], 4, "additive"),
+    ([-1, 1], 3, "additive"),
     ([0, 1], 3, "product"),
-    ([0, 3, 2], 5, "multiplicative"),
-    ([4, 1, 0], 5, "additive"),
+    ([0, 3, 2], 4, "multiplicative"),
     ([1, 2, 3], 4, "product"),
 ]
 
@@ -150,7 +148,7 @@ LAYOUTS = [
 def shifted_space(columns: list[int], dim: int) -> ContextSpace:
     """Column ``i`` lies between ``i`` and ``i + 1``: none can pass for another."""
     low = torch.arange(dim).double()
-    reference = [column + 0.9 for column in columns]
+    reference = [column % dim + 0.9 for column in columns]
     return ContextSpace(torch.stack([low, low + 1]), columns, reference)
 
 
@@ -191,7 +189,7 @@ class TestTrials:
         conditioned = model.condition_on_observations(new, torch.ones(1, 1).double())
         assert latent(conditioned, trial).mean.isfinite().all()
 
-    @pytest.mark.parametrize("batch_shape", [(1,), (3,), (2, 3)])
+    @pytest.mark.parametrize("batch_shape", [(1,), (2, 3)])
     def test_batch(
         self, model_class: ModelClass, rule: str, batch_shape: tuple[int, ...]
     ) -> None:

@@ -7,14 +7,34 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from botorch.acquisition import AcquisitionFunction
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.utils.transforms import (
     average_over_ensemble_models,
     t_batch_mode_transform,
 )
 from torch import Tensor
 
+from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.laplace_gp import LaplaceGP
+
+
+def match_space(space: ContextSpace, model: LaplaceGP) -> ContextSpace:
+    r"""The space, with the dtype and device of a model, if it has the model's columns.
+
+    Args:
+        space: The box of the trials.
+        model: The model.
+
+    Returns:
+        The space.
+    """
+    dim = model.original_datapoints.shape[-1]
+    if space.dim != dim:
+        raise InputDataError(
+            f"Expected ``space`` to have the {dim} columns of the model's trials, but "
+            f"got {space.dim}."
+        )
+    return space.to(model.datapoints)
 
 
 class TrialAcquisitionFunction(AcquisitionFunction):

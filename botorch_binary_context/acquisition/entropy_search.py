@@ -11,7 +11,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
+from botorch_binary_context.acquisition.base import (
+    TrialAcquisitionFunction,
+    match_space,
+)
 from botorch_binary_context.acquisition.contrasts import Contrasts
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.covariance import clamp_variance, covariance, variance
@@ -82,7 +85,7 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
             seed: The seed of the draw.
         """
         super().__init__(model)
-        space = space.to(model.datapoints)
+        space = match_space(space, model)
         paths = draw_sample_paths(model, num_paths, bounds=space.bounds, seed=seed)
         optima, values = maximize_paths(paths, space)
         self.mixture = mixture

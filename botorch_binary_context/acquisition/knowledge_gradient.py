@@ -15,7 +15,10 @@ import torch
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
+from botorch_binary_context.acquisition.base import (
+    TrialAcquisitionFunction,
+    match_space,
+)
 from botorch_binary_context.acquisition.contrasts import Contrasts
 from botorch_binary_context.acquisition.fantasies import (
     TOLERANCE,
@@ -140,7 +143,7 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
         """
         super().__init__(model)
         model.eval()
-        self.space = space.to(model.datapoints)
+        self.space = match_space(space, model)
         self.shared = Shared.of(model)
         best = self.space.parameter_bounds[:0].expand(*model.batch_shape, -1, -1)
         if current_value is None:

@@ -119,7 +119,7 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
         q: The number of rows of a trial.
         num_restarts: The number of initial conditions.
         raw_samples: The number of quasi-random candidates.
-        fixed_features: Columns of the trial to hold at a value.
+        fixed_features: Context columns to hold at a value.
         options: May hold a ``seed``.
         kwargs: Not used; what else ``optimize_acqf`` passes.
 
@@ -127,6 +127,13 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
         A ``num_restarts x (q + 2) x d`` tensor.
     """
     model, space = acq_function.model, acq_function.space
+    parameters = [i for i in fixed_features or {} if i not in space.context_dims]
+    if parameters:
+        raise UnsupportedError(
+            "Expected ``fixed_features`` to be context columns, since others would be "
+            f"fixed in the inner maximisers, too, but got {parameters}: use "
+            "``ContextualBinaryKnowledgeGradient``."
+        )
     nested = ContextualBinaryKnowledgeGradient(model, space)
     seed = (options or {}).get("seed")
     X = draw_sobol_samples(bounds, n=raw_samples, q=q, seed=seed).to(bounds)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
 )
-from botorch_binary_context.sampling.fourier import fourier_features
+from botorch_binary_context.sampling.fourier import FourierFeatures, fourier_features
 from botorch_binary_context.sampling.hilbert import hilbert_features
 
 Features = Callable[[Tensor], Tensor]
@@ -119,6 +120,8 @@ def _joined(kernel: AdditiveKernel, options: FeatureOptions) -> Features:
 
 
 def _multiplied(kernel: ProductKernel, options: FeatureOptions) -> Features:
+    if options.bounds is None and all(_is_stationary(k) for k in _parts(kernel)):
+        return _jointly_random(kernel, options)
     parts = [kernel_features(k, options) for k in _parts(kernel)]
 
     def features(X: Tensor) -> Tensor:
@@ -128,6 +131,31 @@ def _multiplied(kernel: ProductKernel, options: FeatureOptions) -> Features:
         return product
 
     return features
+
+
+def _is_stationary(kernel: Kernel) -> bool:
+    inner = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
+    return type(inner) in (RBFKernel, MaternKernel)
+
+
+def _jointly_random(kernel: ProductKernel, options: FeatureOptions) -> Features:
+    """Random features of a product of stationary kernels: frequencies add up.
+
+    All pairs of the factors' random features would be their number squared.
+    """
+    frequencies, variance = [], 1.0
+    for part in _parts(kernel):
+        columns = range(options.dim) if part.active_dims is None else part.active_dims
+        if isinstance(part, ScaleKernel):
+            variance = variance * part.outputscale.detach()[..., None, None]
+            part: Any = part.base_kernel
+        features = fourier_features(part, len(columns), options.max_features)
+        drawn = features.frequency
+        placed = drawn.new_zeros(*drawn.shape[:-1], options.dim)
+        placed[..., list(columns)] = drawn
+        frequencies.append(placed)
+    joint = FourierFeatures(reduce(torch.add, frequencies))
+    return lambda X: joint(X) * variance**0.5
 
 
 def _constant(kernel: ConstantKernel, options: FeatureOptions) -> Features:

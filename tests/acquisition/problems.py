@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.models.transforms import Normalize
+from botorch.optim import optimize_acqf
+from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from torch import Tensor
@@ -265,6 +267,29 @@ def assert_close(found: Tensor, expected: Any, atol: float) -> None:
     """A tensor equals another one, or an array, within an absolute tolerance."""
     expected = torch.as_tensor(expected, dtype=found.dtype).detach()
     torch.testing.assert_close(found.detach(), expected, rtol=0, atol=atol)
+
+
+def optimize(
+    acqf: AcquisitionFunction,
+    bounds: Tensor,
+    q: int = 1,
+    raw_samples: int = 64,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor]:
+    """The best candidate and its value, as a user finds them."""
+    with manual_seed(0):  # it draws its starts
+        candidate, value = optimize_acqf(
+            acqf,
+            bounds,
+            q=q,
+            num_restarts=4,
+            raw_samples=raw_samples,
+            options={"nonnegative": True, "seed": 0},
+            **kwargs,
+        )
+    assert value is not None
+    assert candidate.shape == (q, bounds.shape[-1])
+    return candidate, value
 
 
 def assert_takes_t_batches(make: MakeAcquisition, problem: Problem) -> None:

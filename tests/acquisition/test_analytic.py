@@ -8,7 +8,6 @@ import pytest
 import torch
 from botorch.acquisition import AcquisitionFunction, FixedFeatureAcquisitionFunction
 from botorch.exceptions import UnsupportedError
-from botorch.optim import optimize_acqf
 from hypothesis import given
 from torch import Tensor
 
@@ -30,6 +29,7 @@ from tests.acquisition.problems import (
     assert_close,
     assert_right_gradient,
     assert_takes_t_batches,
+    optimize,
 )
 from tests.helpers import (
     BINARY_FILES,
@@ -335,17 +335,7 @@ class TestOptimize(StrictTestCase):
     def maximum(
         self, acqf: AcquisitionFunction, problem: Problem, q: int, **kwargs: Any
     ) -> Tensor:
-        """The best candidate, which is no worse than 256 random ones."""
-        candidate, value = optimize_acqf(
-            acqf,
-            problem.bounds,
-            q=q,
-            num_restarts=4,
-            raw_samples=64,
-            options={"seed": 0, "nonnegative": True},
-            **kwargs,
-        )
-        assert value is not None
+        candidate, value = optimize(acqf, problem.bounds, q, **kwargs)
         assert_close(acqf(candidate), value.reshape(1), 1e-12)
         return candidate
 
@@ -375,9 +365,7 @@ class TestOptimize(StrictTestCase):
         trials = double([0.3, 0.0, 0.6]).expand(101, 1, 3).clone()
         trials[..., 0, 1] = grid
         assert_close(acqf(grid.reshape(-1, 1, 1)), bald(trials), 1e-14)
-        candidate, _ = optimize_acqf(
-            acqf, problem.bounds[:, 1:2], q=1, num_restarts=2, raw_samples=16
-        )
+        candidate, _ = optimize(acqf, problem.bounds[:, 1:2])
         self.assert_beats(acqf, candidate, grid.reshape(-1, 1, 1))
 
     def test_information_of_a_duel_in_one_context(self) -> None:

@@ -10,7 +10,6 @@ import pytest
 import torch
 from botorch.acquisition import FixedFeatureAcquisitionFunction
 from botorch.exceptions import UnsupportedError
-from botorch.optim import optimize_acqf
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
@@ -31,6 +30,7 @@ from tests.acquisition.problems import (
     assert_close,
     assert_right_gradient,
     assert_takes_t_batches,
+    optimize,
 )
 from tests.helpers import (
     MODEL_CLASSES,
@@ -259,6 +259,15 @@ class TestContract:
         for copy in (deepcopy(acqf), pickle.loads(pickle.dumps(acqf))):
             assert_close(copy(X), expected, 1e-14)
 
+    def test_of_a_model_in_train_mode(self, model_class: ModelClass) -> None:
+        problem = Problem("product", 1, model_class, normalized=True)
+        X = problem.candidates(4)
+        acqf = search(problem)
+        expected = acqf(X)
+        problem.model.train()
+        acqf.set_optima(*optima_of(problem))
+        assert_close(acqf(X), expected, 1e-12)
+
     def test_number_of_rows(self, model_class: ModelClass) -> None:
         problem = Problem("product", 1, model_class)
         q = problem.rows_per_trial
@@ -370,19 +379,11 @@ class TestSampledOptima:
             problem.model, problem.space, num_paths=16, seed=0
         )
         fixed = FixedFeatureAcquisitionFunction(acqf, 2, columns=[0], values=[0.3])
-        for function, bounds, q, others in (
-            (acqf, problem.bounds, problem.rows_per_trial, problem.candidates(64)),
-            (fixed, problem.bounds[:, 1:], problem.rows_per_trial, None),
+        q = problem.rows_per_trial
+        for function, bounds, others in (
+            (acqf, problem.bounds, problem.candidates(64)),
+            (fixed, problem.bounds[:, 1:], uniform(64, q, 1)),
         ):
-            candidate, value = optimize_acqf(
-                function,
-                bounds,
-                q=q,
-                num_restarts=4,
-                raw_samples=64,
-                options={"nonnegative": True, "seed": 0},
-            )
-            others = uniform(64, q, 1) if others is None else others
-            assert candidate.shape == (q, bounds.shape[-1])
+            _, value = optimize(function, bounds, q)
             with torch.no_grad():
                 assert value >= function(others).max()

@@ -5,14 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from botorch.exceptions import UnsupportedError
-from botorch.optim import optimize_acqf
-from botorch.utils.sampling import manual_seed
+from botorch.exceptions import InputDataError, UnsupportedError
 from gpytorch.kernels import RQKernel, ScaleKernel
 from torch import Tensor
 
 from botorch_binary_context import (
     BinaryLaplaceGP,
+    OneShotContextualBinaryKnowledgeGradient,
     PreferenceLaplaceGP,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
@@ -26,6 +25,7 @@ from tests.acquisition.problems import (
     inner_maximum,
     nested,
     one_shot,
+    optimize,
 )
 from tests.helpers import (
     MODEL_CLASSES,
@@ -194,34 +194,24 @@ SAME_CONTEXT = (torch.tensor([[0, 0], [1, 0]]), double([1.0, -1.0]), 0.0)
 
 
 def maximize_nested(problem: Problem, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """As a user does it."""
-    with manual_seed(0):  # ``optimize_acqf`` draws its starts
-        candidate, value = optimize_acqf(
-            nested(problem),
-            problem.bounds,
-            q=problem.rows_per_trial,
-            num_restarts=8,
-            raw_samples=128,
-            options={"nonnegative": True, "seed": 0},
-            **kwargs,
-        )
-    assert value is not None
-    return candidate, value
+    return optimize(
+        nested(problem),
+        problem.bounds,
+        problem.rows_per_trial,
+        raw_samples=128,
+        **kwargs,
+    )
 
 
 def maximize_one_shot(problem: Problem, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    candidate, value = optimize_acqf(
+    return optimize(
         one_shot(problem),
         problem.bounds,
-        q=problem.rows_per_trial,
-        num_restarts=4,
+        problem.rows_per_trial,
         raw_samples=128,
-        ic_generator=gen_one_shot_knowledge_gradient_initial_conditions,  # pyright: ignore
-        options={"seed": 0},
+        ic_generator=gen_one_shot_knowledge_gradient_initial_conditions,
         **kwargs,
     )
-    assert value is not None
-    return candidate, value
 
 
 def sort_sides(trial: Tensor) -> Tensor:
@@ -230,12 +220,11 @@ def sort_sides(trial: Tensor) -> Tensor:
 
 
 class TestOptimize(StrictTestCase):
-    def assert_same_choice(self, problem: Problem, **kwargs: Any) -> None:
-        """Both forms reach the same maximum, at the same trial."""
+    def assert_same_choice(self, problem: Problem, **kwargs: Any) -> Tensor:
+        """Both forms reach the same maximum, at the same trial, which is returned."""
         acqf = nested(problem)
         candidate, value = maximize_nested(problem, **kwargs)
         chosen, reached = maximize_one_shot(problem, **kwargs)
-        self.assertEqual(chosen.shape, (problem.rows_per_trial, problem.dim))
         with torch.no_grad():
             others = acqf(problem.candidates(512))
             self.assertGreater(value.item(), others.max().item())
@@ -243,6 +232,7 @@ class TestOptimize(StrictTestCase):
             assert_close(reached.reshape(1), acqf(chosen), 1e-4)
         assert_close(reached, value, 1e-4)
         assert_close(sort_sides(chosen), sort_sides(candidate), 1e-2)
+        return chosen
 
     def test_outcomes(self) -> None:
         for kind in KINDS:
@@ -256,9 +246,7 @@ class TestOptimize(StrictTestCase):
 
     def test_duels_in_one_context(self) -> None:
         problem = Problem("product", 1, PreferenceLaplaceGP, n=10)
-        same = [SAME_CONTEXT]
-        self.assert_same_choice(problem, equality_constraints=same)
-        chosen, _ = maximize_one_shot(problem, equality_constraints=same)
+        chosen = self.assert_same_choice(problem, equality_constraints=[SAME_CONTEXT])
         assert_close(chosen[0, 0], chosen[1, 0], 1e-7)
 
     def test_fixed_context(self) -> None:
@@ -294,13 +282,22 @@ class TestMaximize(StrictTestCase):
     def test_equals_optimize_acqf(self) -> None:
         for problem in (
             Problem("product", 1, n=10),
-            Problem("additive", 2, n=10),
+            Problem("product", 2, n=10),
             Problem("none", 1, PreferenceLaplaceGP, n=10),
         ):
             trial, value = self.maximum(problem)
             assert_close(value.reshape(1), nested(problem)(trial), 1e-6)
             _, expected = maximize_nested(problem)
             assert_close(value, expected, 1e-5)
+
+    def test_in_a_corner(self) -> None:
+        # Where a few starts miss it.
+        problem = Problem("additive", 2, n=10)
+        trial, value = self.maximum(problem)
+        with torch.no_grad():
+            others = nested(problem)(problem.candidates(2000))
+        self.assertGreater(value.item(), others.max().item())
+        assert_close(trial, [[0.0, 1.0, 0.0]], 1e-12)
 
     def test_of_a_batch(self) -> None:
         problem = Problem("product", 1, elements=[[0, 1, 2], [3, 4, 5]], n=10)
@@ -309,3 +306,26 @@ class TestMaximize(StrictTestCase):
         for index in np.ndindex(2, 3):
             _, expected = self.maximum(problem.element(index))
             self.assertAllClose(values[index], expected, rtol=1e-6, atol=0)
+
+
+class TestFixedFeatures(StrictTestCase):
+    def test_parameters_are_refused(self) -> None:
+        problem = Problem("product", 1, n=10)
+        acqf = OneShotContextualBinaryKnowledgeGradient(problem.model, problem.space)
+        with self.assertRaisesRegex(UnsupportedError, r"``fixed_features`` .* \[1\]"):
+            gen_one_shot_knowledge_gradient_initial_conditions(
+                acqf,
+                problem.space.bounds,
+                q=1,
+                num_restarts=2,
+                raw_samples=8,
+                fixed_features={1: 0.2},
+            )
+
+
+class TestSpace(StrictTestCase):
+    def test_must_have_the_columns_of_the_model(self) -> None:
+        model = Problem("product", 1, n=10).model
+        space = Problem("product", 2, n=10).space
+        with self.assertRaisesRegex(InputDataError, "the 2 columns .* got 3"):
+            OneShotContextualBinaryKnowledgeGradient(model, space)

@@ -5,7 +5,13 @@ import pytest
 
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from tests.acquisition.problems import KINDS, Problem, assert_close, inner_maximum
-from tests.helpers import MODEL_CLASSES, ModelClass, RequireDevice
+from tests.helpers import (
+    MODEL_CLASSES,
+    ModelClass,
+    RequireDevice,
+    double,
+    simple_kernel,
+)
 
 
 @pytest.mark.parametrize("model_class", MODEL_CLASSES)
@@ -27,6 +33,19 @@ class TestPosteriorMean:
             alone = problem.element(index)
             _, expected = inner_maximum(alone, alone.by_hand)
             assert_close(value[index], expected, 1e-10)
+
+    def test_peak_that_only_the_data_show(self, model_class: ModelClass) -> None:
+        # So narrow that quasi-random points miss it.
+        problem = Problem("none", 2, model_class, n=4)
+        kernel = simple_kernel()
+        kernel.base_kernel.lengthscale = double(1e-4)
+        problem.model.covar_module = kernel
+        rows = problem.model.datapoints
+        x, value = maximize_posterior_mean(problem.model, problem.space)
+        expected = problem.model.posterior_mean(rows).max()
+        assert expected > 0.1
+        assert_close(value, expected, 1e-9)
+        assert (rows - x).abs().amax(dim=-1).min() < 1e-8
 
     def test_without_data(self, model_class: ModelClass) -> None:
         problem = Problem("product", 2, model_class, n=0, constant=0.4)

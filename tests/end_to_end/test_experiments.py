@@ -25,16 +25,16 @@ from botorch_binary_context import (
 from tests.helpers import AnyModel, ModelClass, double, stationary_kernel
 
 SPACE = ContextSpace(double([[0.0, 0.0], [1.0, 1.0]]), [0], [1.0])
-OPTIONS = SearchOptions(num_restarts=3, raw_samples=32, max_evaluations=30)
-NUM_TRIALS = 15
-# The gain over random trials is 1 or more, with a standard error of 0.35.
-MARGIN = 0.3
+OPTIONS = SearchOptions(num_restarts=4, raw_samples=64, max_evaluations=30)
+NUM_TRIALS = 20
+# The gain over random trials is 0.6 to 1.3, with a standard error of 0.1 to 0.3.
+MARGIN = 0.25
 SLOW_RULES = ("cbkg", "kg", "cjes")
 
 
 def performance(x: Tensor) -> Tensor:
     """A peak of height 1 at 0.3 and one of 4 at 0.8, above a level of -2."""
-    good, better = ((-((x - peak) ** 2) / (2 * 0.05**2)).exp() for peak in (0.3, 0.8))
+    good, better = ((-((x - peak) ** 2) / (2 * 0.08**2)).exp() for peak in (0.3, 0.8))
     return 3 * good + 6 * better - 2
 
 
@@ -47,7 +47,7 @@ def run_trials(model: AnyModel, trials: Tensor) -> Tensor:
 
 def new_experiments(model_class: ModelClass, size: int) -> AnyModel:
     """A batch of experiments without a trial, with known hyperparameters."""
-    kernel = ScaleKernel(stationary_kernel(math.inf, double([[0.06]]))).double()
+    kernel = ScaleKernel(stationary_kernel(math.inf, double([[0.1]]))).double()
     kernel.outputscale = 8.0
     shape = (2,) if model_class is BinaryLaplaceGP else (2, 2)
     return model_class(
@@ -67,12 +67,16 @@ def advance(model: AnyModel, rule: str) -> AnyModel:
 
 
 def run_experiments(
-    model_class: ModelClass, rule: str, size: int, seed: int = 0
+    model_class: ModelClass,
+    rule: str,
+    size: int,
+    num_trials: int = NUM_TRIALS,
+    seed: int = 0,
 ) -> Tensor:
     """How good the parameters are that each experiment recommends in the end."""
     model = new_experiments(model_class, size)
     with manual_seed(seed):
-        for _ in range(NUM_TRIALS):
+        for _ in range(num_trials):
             model = advance(model, rule)
     return performance(recommend(model, SPACE)).squeeze(-1)
 
@@ -97,7 +101,8 @@ def performance_of_random_trials(model_class: ModelClass) -> float:
     ],
 )
 def test_better_than_random_trials(model_class: ModelClass, rule: str) -> None:
-    found = run_experiments(model_class, rule, size=40).mean()
+    size = 16 if rule in SLOW_RULES else 40
+    found = run_experiments(model_class, rule, size).mean()
     assert found > performance_of_random_trials(model_class) + MARGIN
 
 
@@ -106,7 +111,8 @@ class TestLoop:
     def test_repeats_itself(self, model_class: ModelClass) -> None:
         rule = "ts-ald" if model_class is BinaryLaplaceGP else "kss-ald"
         first, again, other = (
-            run_experiments(model_class, rule, size=3, seed=seed) for seed in (1, 1, 2)
+            run_experiments(model_class, rule, size=3, num_trials=5, seed=seed)
+            for seed in (1, 1, 2)
         )
         assert torch.equal(first, again)
         assert not torch.equal(first, other)

@@ -1,0 +1,110 @@
+r"""The figures of a report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from matplotlib import colormaps
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from benchmarks.analysis import Analysis
+from benchmarks.ranking import Ranking
+
+COLUMNS = 6
+
+
+def draw_wins(ranking: Ranking, rules: Sequence[str], path: Path) -> None:
+    r"""The two matrices of pairwise wins (figures S1 and S2 of the paper).
+
+    Args:
+        ranking: The ranking.
+        rules: Its rules.
+        path: Where to save the figure.
+    """
+    size = 2.5 + 0.45 * len(rules)
+    figure = Figure(figsize=(2 * size, size + 0.5), layout="constrained")
+    axes = figure.subplots(1, 2)
+    _draw_matrix(axes[0], ranking.last_wins, rules, "A: by the last value")
+    _draw_matrix(axes[1], ranking.mean_wins, rules, "B: by the mean of the curve")
+    _save(figure, path)
+
+
+def _draw_matrix(ax: Any, wins: NDArray[Any], rules: Sequence[str], title: str) -> None:
+    ax.imshow(wins, cmap="viridis", vmin=0.0, vmax=1.0)
+    for (i, j), fraction in ((ij, wins[ij]) for ij in _cells(len(rules))):
+        color = "black" if fraction > 0.6 else "white"
+        ax.text(
+            j, i, f"{fraction:.2f}", ha="center", va="center", color=color, fontsize=7
+        )
+    ticks = range(len(rules))
+    ax.set_xticks(ticks, rules, rotation=60, ha="right")
+    ax.set_yticks(ticks, rules)
+    ax.set(ylabel="this rule …", xlabel="… beats this one")
+    ax.set_title(title, fontsize=10)
+
+
+def _cells(n: int) -> list[tuple[int, int]]:
+    return [(i, j) for i in range(n) for j in range(n) if i != j]
+
+
+def draw_regret(analysis: Analysis, path: Path) -> None:
+    r"""The regret curves of every function, with standard errors.
+
+    Args:
+        analysis: The analysis.
+        path: Where to save the figure.
+    """
+    curves = analysis.curves()
+    names = [x for x in analysis.study.functions if x in curves["function"]]
+    columns = min(COLUMNS, len(names))
+    rows = math.ceil(len(names) / columns)
+    figure = Figure(figsize=(3.2 * columns, 2.4 * rows + 1.2), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for ax, name in zip(axes, names, strict=False):
+        _draw_curves(ax, curves.filter(pl.col("function") == name), analysis.rules)
+        ax.set_title(name, fontsize=9)
+    for ax in axes[len(names) :]:
+        ax.set_axis_off()
+    _add_legend(figure, list(axes[: len(names)]))
+    _save(figure, path)
+
+
+def _draw_curves(ax: Any, curves: pl.DataFrame, rules: Sequence[str]) -> None:
+    for i, rule in enumerate(rules):
+        curve = curves.filter(pl.col("rule") == rule)
+        if curve.is_empty():
+            continue
+        steps, mean, error = (
+            curve[column].to_numpy() for column in ("iteration", "mean", "error")
+        )
+        color, line = colormaps["tab10"](i % 10), "-" if i < 10 else "--"
+        ax.plot(steps, mean, line, label=rule, color=color, linewidth=1.0)
+        ax.fill_between(
+            steps, mean - error, mean + error, color=color, alpha=0.25, linewidth=0
+        )
+    ax.tick_params(labelsize=7)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _add_legend(figure: Figure, axes: Sequence[Any]) -> None:
+    """One legend for all panels, with every rule that any of them shows."""
+    handles = {}
+    for ax in axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    figure.legend(
+        handles.values(), handles.keys(), loc="outside upper center", ncols=COLUMNS
+    )
+    figure.supxlabel("trials after the random ones", fontsize=9)
+    figure.supylabel("regret, mean ± standard error", fontsize=9)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    FigureCanvasAgg(figure)
+    figure.savefig(path, dpi=90)
