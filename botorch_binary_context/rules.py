@@ -309,7 +309,12 @@ def suggest(
         share the context.
 
     Example:
-        >>> trial = suggest(model, space, rule="ucb-ald", seed=0)
+        >>> trial = suggest(model, space, rule="ucb-ald")
+        >>> model = model.condition_on_observations(trial, outcome)
+        >>> duel = suggest(preferences, space, rule="muc-ald")  # 2 x d
+        >>> preferences = preferences.condition_on_observations(
+        ...     duel.unsqueeze(-3), outcome  # one duel of n' x 2 x d
+        ... )
     """
     rules = BINARY_RULES if model.likelihood.points_per_trial == 1 else DUEL_RULES
     if rule not in rules:

@@ -44,7 +44,8 @@ class FeatureOptions:
         bounds: The ``2 x d`` box in which they are used; without one, stationary
             kernels get random Fourier features.
         dim: The number of columns.
-        max_features: The most Hilbert-space features, and the number of random ones.
+        max_features: The most Hilbert-space features of a stationary kernel, and the
+            number of its random ones.
     """
 
     bounds: Tensor | None

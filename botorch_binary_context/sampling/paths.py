@@ -125,7 +125,7 @@ def draw_sample_paths(
         bounds: The ``2 x d`` box in which the paths are to be evaluated. Within it, the
             prior has Hilbert-space features; without it, or in many dimensions, random
             Fourier features.
-        max_features: The most features.
+        max_features: The most features of each stationary part of the kernel.
         seed: The seed of the draw.
 
     Returns:
@@ -158,7 +158,7 @@ def draw_weight_space_paths(
         model: A model of pass/fail outcomes or duels.
         num_paths: The number of paths, or the shape of the set of paths.
         bounds: The ``2 x d`` box in which the paths are to be evaluated.
-        max_features: The most features.
+        max_features: The most features of each stationary part of the kernel.
         noise: The standard deviation, relative to the prior's, with which the features
             meet the latent values.
         seed: The seed of the draw.
