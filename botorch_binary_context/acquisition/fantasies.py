@@ -11,6 +11,7 @@ theorem, with an adjoint system that is solved by the same iteration.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,8 @@ MAX_CHORD_STEPS = 25
 START_STEPS = 4
 # The error of weights at which the iteration ends, and beyond which it has failed.
 TOLERANCE, FAILURE = 1e-11, 1e-10
+# The most numbers of the covariances that are repaired at once.
+MAX_ENTRIES = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -137,15 +140,16 @@ class Fantasies:
         """
         projected = self.shared.P @ self.cross
         spread = self.prior_variance - _dot(self.cross, projected)
-        a, a_new = self.start(projected, spread)
-        tolerance = max(tolerance, 1e2 * torch.finfo(a.dtype).eps)
-        error = last = torch.full_like(a_new, torch.inf)
-        for _ in range(MAX_CHORD_STEPS):
+        start = a, a_new = self.start(projected, spread)
+        limit = max(tolerance, 1e2 * torch.finfo(a.dtype).eps)
+        error = last = first = torch.full_like(a_new, torch.inf)
+        for step_number in range(MAX_CHORD_STEPS):
             f, f_new = self.contrasts(a, a_new)
             old, new = self.derivatives(f, f_new)
             r, r_new = old.gradient - a, new.gradient - a_new
             error = torch.maximum(_largest(r), r_new.abs())
-            if bool(((error <= tolerance) | ~(error < last / 2)).all()):
+            first = error if step_number == 0 else first
+            if bool(((error <= limit) | ~(error < last / 2)).all()):
                 break
             last = torch.minimum(error, last)
             r = self.shared.S @ r
@@ -153,7 +157,12 @@ class Fantasies:
             step = (r_new - w * _dot(self.cross, r)) / (1 + w * spread)
             a = a + r - projected * step.unsqueeze(-2)
             a_new = a_new + step
-        return self._repair(a, a_new, ~(error <= FAILURE / TOLERANCE * tolerance))
+        if tolerance <= TOLERANCE:
+            return self._repair(a, a_new, ~(error <= FAILURE / TOLERANCE * limit))
+        # Coarse weights are taken as they are, unless the start was better.
+        worse = ~(error <= first)
+        a = torch.where(worse.unsqueeze(-2), start[0], a)
+        return a, torch.where(worse, start[1], a_new)
 
     def _repair(
         self, a: Tensor, a_new: Tensor, failed: Tensor
@@ -161,13 +170,22 @@ class Fantasies:
         """Where the chord iteration did not converge, Newton's method from scratch."""
         if not bool(failed.any()):
             return a, a_new
-        K, prior_mean, labels = self._assemble(failed)
-        mode = find_mode(self.shared.likelihood, prior_mean, K, labels)
-        weights = self.shared.likelihood.log_derivatives(mode, labels).gradient
         a, a_new = a.clone(), a_new.clone()
-        a.mT[failed] = weights[..., :-1]
-        a_new[failed] = weights[..., -1]
+        for chosen in self._chunks(failed):
+            K, prior_mean, labels = self._assemble(chosen)
+            mode = find_mode(self.shared.likelihood, prior_mean, K, labels)
+            weights = self.shared.likelihood.log_derivatives(mode, labels).gradient
+            a.mT[chosen] = weights[..., :-1]
+            a_new[chosen] = weights[..., -1]
         return a, a_new
+
+    def _chunks(self, chosen: Tensor) -> Iterator[Tensor]:
+        """The chosen trials in sets whose covariances fit in a bounded memory."""
+        size = max(1, MAX_ENTRIES // (self.cross.shape[-2] + 1) ** 2)
+        for index in chosen.nonzero().split(size):
+            mask = torch.zeros_like(chosen)
+            mask[tuple(index.T)] = True
+            yield mask
 
     def _assemble(self, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Covariance, prior mean and labels of the data with each chosen trial."""
@@ -239,15 +257,16 @@ class Fantasies:
         """Where the iteration did not converge, a direct solution."""
         if not bool(failed.any()):
             return x, x_new
-        K, _, _ = self._assemble(failed)
-        curvature = torch.cat([H.mT[failed], h[failed].unsqueeze(-1)], dim=-1)
-        rhs = torch.cat([b.mT[failed], b_new[failed].unsqueeze(-1)], dim=-1)
-        system = K * curvature.unsqueeze(-2)
-        system.diagonal(dim1=-2, dim2=-1).add_(1.0)
-        solution = torch.linalg.solve(system, rhs.unsqueeze(-1)).squeeze(-1)
         x, x_new = x.clone(), x_new.clone()
-        x.mT[failed] = solution[..., :-1]
-        x_new[failed] = solution[..., -1]
+        for chosen in self._chunks(failed):
+            K, _, _ = self._assemble(chosen)
+            curvature = torch.cat([H.mT[chosen], h[chosen].unsqueeze(-1)], dim=-1)
+            rhs = torch.cat([b.mT[chosen], b_new[chosen].unsqueeze(-1)], dim=-1)
+            system = K * curvature.unsqueeze(-2)
+            system.diagonal(dim1=-2, dim2=-1).add_(1.0)
+            solution = torch.linalg.solve(system, rhs.unsqueeze(-1)).squeeze(-1)
+            x.mT[chosen] = solution[..., :-1]
+            x_new[chosen] = solution[..., -1]
         return x, x_new
 
 
