@@ -188,7 +188,9 @@ class ContextSpace:
         Returns:
             A ``... x d`` tensor.
         """
-        batch_shape = torch.broadcast_shapes(parameters.shape[:-1], contexts.shape[:-1])
+        batch_shape = parameters.shape[:-1]
+        if contexts.ndim > 1 and contexts.shape[:-1] != batch_shape:
+            batch_shape = torch.broadcast_shapes(batch_shape, contexts.shape[:-1])
         columns = torch.cat(
             [
                 parameters.expand(*batch_shape, -1),

@@ -31,6 +31,8 @@ from torch import Tensor
 # From here on a matrix product is faster than summing over coordinates, and far points
 # are the rule, so that its cancellation does not show.
 EXPANSION_DIM = 12
+# Up to here all coordinate differences at once are faster than one after the other.
+MAX_DIFFERENCES = 10_000
 # Added to squared distances below a root: its slope stays finite, and times the zero
 # difference of equal points the gradient is the exact zero. For a kernel with a kink
 # there; a smooth one takes the rounding unit, which leaves half the digits of the
@@ -137,6 +139,8 @@ def squared_distance(X1: Tensor, X2: Tensor) -> Tensor:
 
 def _summed_squares(X1: Tensor, X2: Tensor) -> Tensor:
     """Squared distances from exact differences: zero between equal points."""
+    if X1.numel() * X2.shape[-2] <= MAX_DIFFERENCES:
+        return (X1.unsqueeze(-2) - X2.unsqueeze(-3)).square().sum(dim=-1)
     columns1, columns2 = X1.unsqueeze(-2).unbind(-1), X2.unsqueeze(-3).unbind(-1)
     squares = ((a - b).square() for a, b in zip(columns1, columns2, strict=True))
     return reduce(torch.add, squares)
