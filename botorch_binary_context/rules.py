@@ -332,6 +332,7 @@ def recommend(
     model: LaplaceGP,
     space: ContextSpace,
     options: SearchOptions = SearchOptions(),  # noqa: B008
+    seed: int = 0,
 ) -> Tensor:
     r"""The inferred best parameters, for every element of the model's batch.
 
@@ -341,6 +342,7 @@ def recommend(
         model: A model of the trials so far.
         space: The box of the trials.
         options: The effort of the search.
+        seed: The seed of the search, which always repeats itself.
 
     Returns:
         A ``batch_shape x (d - m)`` tensor of parameters.
@@ -350,7 +352,7 @@ def recommend(
     """
     search = _begin(model, space, options)
     with frozen(model), torch.no_grad():
-        return maximize_posterior_mean(model, search.space, options)[0]
+        return maximize_posterior_mean(model, search.space, options, seed)[0]
 
 
 def _begin(model: LaplaceGP, space: ContextSpace, options: SearchOptions) -> Search:
