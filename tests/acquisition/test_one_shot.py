@@ -158,15 +158,18 @@ class TestOneShot:
     def test_initial_conditions(self, model_class: ModelClass) -> None:
         problem = Problem("additive", 2, model_class)
         acqf, q = one_shot(problem), problem.rows_per_trial
+        fixed = gen_one_shot_knowledge_gradient_initial_conditions(
+            acqf, problem.bounds, q, 6, 64, fixed_features={1: 0.3}
+        )
+        assert bool((fixed[:, :q, 1] == 0.3).all())
         X = gen_one_shot_knowledge_gradient_initial_conditions(
-            acqf, problem.bounds, q, 6, 64, fixed_features={0: 0.3}, options={"seed": 1}
+            acqf, problem.bounds, q, 6, 64, options={"seed": 1}
         )
         assert X.shape == (6, q + 2, 3)
-        assert bool((X[:, :q, 0] == 0.3).all())
         assert bool(((X >= 0) & (X <= 1)).all())
         assert bool((X[:, :q, 1] == X[:, :1, 1]).all())  # one context for both sides
         again = gen_one_shot_knowledge_gradient_initial_conditions(
-            acqf, problem.bounds, q, 6, 64, fixed_features={0: 0.3}, options={"seed": 1}
+            acqf, problem.bounds, q, 6, 64, options={"seed": 1}
         )
         assert torch.equal(X, again)
         # They come with the best of the searched points: the screened value.
