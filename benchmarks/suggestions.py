@@ -5,9 +5,10 @@ How fast suggestions are: rows of ``python -m benchmarks speed``.
 from __future__ import annotations
 
 import multiprocessing
-import resource
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
 import torch
 from botorch.acquisition import qKnowledgeGradient
@@ -170,4 +171,7 @@ def peak_memory(n: int) -> float:
 def _peak_of_suggestion(n: int) -> float:
     torch.set_num_threads(1)
     suggest(binary_model(n), space(), "cbkg")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # ``ru_maxrss`` would start from the memory of the parent process.
+    status = Path("/proc/self/status").read_text()
+    (kilobytes,) = re.findall(r"VmHWM:\s*(\d+) kB", status)
+    return int(kilobytes) / 1024
