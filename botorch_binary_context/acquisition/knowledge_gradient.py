@@ -26,7 +26,7 @@ from botorch_binary_context.acquisition.fantasies import (
     fantasy_weights,
 )
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
-from botorch_binary_context.batching import unfold
+from botorch_binary_context.batching import expand_batch, fold, unfold
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.covariance import covariance
 from botorch_binary_context.models.laplace_gp import LaplaceGP
@@ -163,6 +163,37 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
         """
         return self.model.transform_inputs(self.space.at_reference(parameters))
 
+    def evaluate_at(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
+        r"""The value with given inner points in the place of the inner maximisers.
+
+        Args:
+            X: ``t x batch_shape x q x d`` candidates.
+            inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        posteriors = FantasyPosteriors.of(self.model, self.shared, X)
+        inner = self.at_reference(inner_parameters)
+        inner = expand_batch(inner, self.model.batch_shape)
+        num_batch = len(self.model.batch_shape)
+        rows = [fold(inner[..., i, None, :], num_batch) for i in range(2)]
+        values = posteriors.means_at_own(torch.cat(rows, dim=-2))
+        return self.expected_gain(posteriors, values)
+
+    def expected_gain(self, posteriors: FantasyPosteriors, values: Tensor) -> Tensor:
+        r"""What the expected value after the outcomes adds to the current one.
+
+        Args:
+            posteriors: The posteriors after the outcomes of candidates.
+            values: The values after the outcomes, ``batch_shape x C``.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        gain = posteriors.expectation(values) - self.current_value.unsqueeze(-1)
+        return posteriors.contrasts.unfold(gain)
+
 
 class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
     r"""The contextual binary knowledge gradient (cBKG).
@@ -228,9 +259,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         """
         posteriors = FantasyPosteriors.of(self.model, self.shared, X)
         maximizers = self._inner_maximizers(posteriors.detach())
-        values = posteriors.means_at_own(maximizers)
-        gain = posteriors.expectation(values) - self.current_value.unsqueeze(-1)
-        return posteriors.contrasts.unfold(gain)
+        return self.expected_gain(posteriors, posteriors.means_at_own(maximizers))
 
     def screen(self, X: Tensor) -> Tensor:
         r"""A quick estimate of the value, to choose where to look closer.
@@ -246,8 +275,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         """
         posteriors = FantasyPosteriors.of(self.model, self.shared, X, SCREEN_TOLERANCE)
         values = posteriors.means_at_shared(self.points, self.cross).amax(dim=-1)
-        gain = posteriors.expectation(values) - self.current_value.unsqueeze(-1)
-        return posteriors.contrasts.unfold(gain)
+        return self.expected_gain(posteriors, values)
 
     def _best_searched(self, posteriors: FantasyPosteriors) -> Tensor:
         """The best of the searched points, ``batch_shape x C x (d - m)`` parameters."""

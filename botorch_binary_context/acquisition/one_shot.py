@@ -15,10 +15,8 @@ from torch import Tensor
 
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
-    FantasyPosteriors,
     KnowledgeGradientBase,
 )
-from botorch_binary_context.batching import expand_batch, fold
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.optim import SearchOptions, find_starts, maximize_from
@@ -77,25 +75,6 @@ class OneShotContextualBinaryKnowledgeGradient(
                 f"{self.model.likelihood.points_per_trial + 2}, but got {X.shape[-2]}."
             )
         return self.evaluate_at(X[..., :-2, :], self.space.parameters(X[..., -2:, :]))
-
-    def evaluate_at(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
-        r"""The value for given inner points.
-
-        Args:
-            X: ``t x batch_shape x q x d`` candidates.
-            inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
-
-        Returns:
-            A ``t x batch_shape`` tensor.
-        """
-        posteriors = FantasyPosteriors.of(self.model, self.shared, X)
-        inner = self.at_reference(inner_parameters)
-        inner = expand_batch(inner, self.model.batch_shape)
-        num_batch = len(self.model.batch_shape)
-        rows = [fold(inner[..., i, None, :], num_batch) for i in range(2)]
-        values = posteriors.means_at_own(torch.cat(rows, dim=-2))
-        gain = posteriors.expectation(values) - self.current_value.unsqueeze(-1)
-        return posteriors.contrasts.unfold(gain)
 
 
 def gen_one_shot_knowledge_gradient_initial_conditions(
@@ -173,16 +152,13 @@ def maximize_knowledge_gradient(
         The variables, ``batch_shape x k``, and the knowledge gradient, ``batch_shape``.
     """
     nested = ContextualBinaryKnowledgeGradient(model, space)
-    one_shot = OneShotContextualBinaryKnowledgeGradient(
-        model, space, current_value=nested.current_value
-    )
     k = bounds.shape[-1]
     starts = find_starts(
         lambda u: nested.screen(decode(u)), bounds, model.batch_shape, options, seed
     )
     inner = nested.inner_starts(decode(starts)).flatten(-2)
     variables, value = maximize_from(
-        lambda u: one_shot.evaluate_at(
+        lambda u: nested.evaluate_at(
             decode(u[..., :k]), u[..., k:].unflatten(-1, (2, -1))
         ),
         torch.cat([starts, inner], dim=-1),
