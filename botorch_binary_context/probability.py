@@ -276,9 +276,9 @@ def bernoulli_mutual_information(
     r"""The information, in nats, that one trial gives about its latent value.
 
     ``I(c, f) = H(E p(f)) - E H(p(f))`` with ``p(f) = γ + (1 - γ - λ) Φ(f)``, the
-    criterion of Bayesian active learning by disagreement [Houlsby2011bald]_, to rounding
-    without guesses and lapses and to about 1e-8 with them. For a duel, ``mean`` and
-    ``variance`` are those of the difference of the two values.
+    criterion of Bayesian active learning by disagreement [Houlsby2011bald]_, to
+    rounding without guesses and lapses and to about 1e-8 with them. For a duel,
+    ``mean`` and ``variance`` are those of the difference of the two values.
 
     Args:
         mean: The latent mean, of any shape.
