@@ -76,9 +76,9 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
     r"""The information that a trial's outcome gives about the latent function (BALD).
 
     ``I(c, f | z) = H(E p(c=1|f)) - E H(p(c=1|f))`` in nats [Houlsby2011bald]_, by
-    quadrature, with the guess and lapse rates of the model's likelihood. On a model of pass/fail
-    outcomes a candidate is one row; on a preference model it is a duel, a ``q = 2``
-    batch.
+    quadrature, with the guess and lapse rates of the model's likelihood. On a model of
+    pass/fail outcomes a candidate is one row; on a preference model it is a duel, a
+    ``q = 2`` batch.
 
     Example:
         >>> acqf = BernoulliMutualInformation(model)
