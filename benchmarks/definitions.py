@@ -205,7 +205,7 @@ _ALL = (
 STUDIES = {study.name: study for study in _ALL}
 
 # About how much slower than ``ucb-ald`` a rule is: the slowest tasks start first.
-RELATIVE_COST = {"cbkg": 15.0, "kg": 30.0, "cjes": 10.0, "random": 0.3}
+RELATIVE_COST = {"cbkg": 7.0, "kg": 15.0, "cjes": 5.0, "random": 0.5}
 
 
 def estimate_cost(function: str, rule: str) -> float:

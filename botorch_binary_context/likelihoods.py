@@ -35,6 +35,7 @@ from botorch_binary_context.probability import (
     gaussian_expectation,
     inverse_mills_ratio,
     normal_cdf,
+    probit_mean,
     probit_moments,
 )
 
@@ -146,6 +147,18 @@ class ProbitLikelihood(Likelihood):
         """
         return self._rescale(normal_cdf(contrast))
 
+    def expected_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""The exact mean of ``p(c=1|f)`` for Gaussian contrasts.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            The mean of the success probability.
+        """
+        return self._rescale(probit_mean(mean, variance))
+
     def probability_moments(
         self, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
@@ -224,7 +237,7 @@ class ProbitLikelihood(Likelihood):
     ) -> Bernoulli:
         r"""The distribution of the labels with their latent values integrated out."""
         contrasts = self.contrast_distribution(function_dist)
-        mean, _ = self.probability_moments(contrasts.mean, contrasts.variance)
+        mean = self.expected_probability(contrasts.mean, contrasts.variance)
         return Bernoulli(probs=mean)
 
     def log_marginal(

@@ -24,6 +24,8 @@ RELATIVE_GAIN = 1e-10
 # How many times the gain that its quadratic model predicts a climber may hope for.
 OPTIMISM = 10.0
 FIRST_STEP = 0.05  # of the width of the box
+# What a CPU computes for so many points still fits its caches.
+POINTS_AT_ONCE = 2560
 
 Function = Callable[[Tensor], Tensor]
 
@@ -36,11 +38,13 @@ class SearchOptions:
         num_restarts: The number of starts of the local search, for each element.
         raw_samples: The number of quasi-random points the starts are chosen from.
         max_evaluations: The most evaluations of the local search.
+        relative_gain: It ends when a step gains no more, relative to the value.
     """
 
     num_restarts: int = 10
     raw_samples: int = 512
     max_evaluations: int = 100
+    relative_gain: float = RELATIVE_GAIN
 
     def __post_init__(self) -> None:
         if not 1 <= self.num_restarts <= self.raw_samples or self.raw_samples < 2:
@@ -105,8 +109,12 @@ def find_starts(
     seed = _draw_seed() if seed is None else seed
     raw = _unit_points(options.raw_samples, bounds.shape[-1], seed).to(bounds)
     raw = low + (high - low) * raw.view(-1, *[1] * len(batch_shape), raw.shape[-1])
+    size = raw.shape[0]
+    if raw.device.type == "cpu":
+        size = max(1, POINTS_AT_ONCE // max(1, batch_shape.numel()))
     with torch.no_grad():
-        values = function(raw).expand(-1, *batch_shape)
+        parts = [function(part).expand(-1, *batch_shape) for part in raw.split(size)]
+    values = torch.cat(parts)
     raw = raw.expand(-1, *batch_shape, -1)
     return choose_starts(raw, values, options.num_restarts, seed)
 
@@ -131,6 +139,7 @@ def maximize_from(
         lambda U: function(low + width * U),
         (starts - low) / width,
         options.max_evaluations,
+        options.relative_gain,
     )
     # Rounding may take the sum past the upper bound.
     return (low + width * U).clamp(low, high), value

@@ -55,7 +55,7 @@ class LabelPosterior(Posterior):
     def mean(self) -> Tensor:
         """The success probability of each trial, ``batch_shape x n x 1``."""
         contrast = self.contrast
-        return self.likelihood.probability_moments(contrast.mean, contrast.variance)[0]
+        return self.likelihood.expected_probability(contrast.mean, contrast.variance)
 
     @property
     def variance(self) -> Tensor:
@@ -185,9 +185,7 @@ class ClassProbability(PosteriorTransform):
         return TransformedPosterior(
             GPyTorchPosterior(contrasts),
             sample_transform=likelihood.probability,
-            mean_transform=lambda mean, variance: likelihood.probability_moments(
-                mean, variance
-            )[0],
+            mean_transform=likelihood.expected_probability,
             variance_transform=lambda mean, variance: likelihood.probability_moments(
                 mean, variance
             )[1],

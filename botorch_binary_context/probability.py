@@ -125,6 +125,19 @@ def gaussian_expectation(
     return torch.tensordot(weights, function(f), dims=1)
 
 
+def probit_mean(mean: Tensor, variance: Tensor) -> Tensor:
+    r"""The mean of ``Φ(f)`` for ``f ~ N(mean, variance)``, ``Φ(μ / sqrt(1 + σ²))``.
+
+    Args:
+        mean: The latent mean, of any shape.
+        variance: The non-negative latent variance, broadcastable with ``mean``.
+
+    Returns:
+        The mean of the success probability.
+    """
+    return normal_cdf(mean / (1 + variance).sqrt())
+
+
 def probit_moments(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
     r"""The mean and the variance of ``Φ(f)`` for ``f ~ N(mean, variance)``.
 

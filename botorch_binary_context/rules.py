@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -41,6 +41,7 @@ from botorch_binary_context.sampling.paths import draw_sample_paths
 
 # Quasi-random points come in this many sets, so that their neighbours are found once.
 NUM_POINT_SETS = 8
+COARSE_GAIN = 1e-6
 CONTEXT_SEARCH = SearchOptions(num_restarts=3, raw_samples=64)
 
 
@@ -57,6 +58,12 @@ class Search:
     model: LaplaceGP
     space: ContextSpace
     options: SearchOptions
+
+    @property
+    def coarse_options(self) -> SearchOptions:
+        """For functions that cost much: their last digits do not decide a trial."""
+        gain = max(self.options.relative_gain, COARSE_GAIN)
+        return replace(self.options, relative_gain=gain)
 
     def maximize(
         self,
@@ -94,17 +101,24 @@ class Search:
         )
         return chosen.unsqueeze(-2)
 
-    def maximize_trial(self, score: Callable[[Tensor], Tensor]) -> Tensor:
+    def maximize_trial(
+        self,
+        score: Callable[[Tensor], Tensor],
+        options: SearchOptions | None = None,
+    ) -> Tensor:
         r"""The whole trial that maximises a score.
 
         Args:
             score: Maps ``r x batch_shape x q x d`` trials to ``r x batch_shape``
                 values.
+            options: The effort of the search.
 
         Returns:
             A ``batch_shape x q x d`` tensor.
         """
-        chosen = self.maximize(lambda u: score(self.decode(u)), self.trial_bounds)
+        chosen = self.maximize(
+            lambda u: score(self.decode(u)), self.trial_bounds, options
+        )
         return self.decode(chosen)
 
     @property
@@ -207,7 +221,7 @@ def by_knowledge_gradient(search: Search) -> Tensor:
         search.space,
         search.decode,
         search.trial_bounds,
-        search.options,
+        search.coarse_options,
         draw_point_set(),
     )
     return search.decode(variables)
@@ -221,7 +235,7 @@ def by_mutual_information(search: Search) -> Tensor:
 def by_joint_entropy_search(search: Search) -> Tensor:
     r"""The trial whose outcome tells most about the optimum."""
     acqf = ContextualJointEntropySearch(search.model, search.space)
-    return search.maximize_trial(acqf.evaluate)
+    return search.maximize_trial(acqf.evaluate, search.coarse_options)
 
 
 def uniformly(search: Search) -> Tensor:

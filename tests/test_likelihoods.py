@@ -247,12 +247,13 @@ class TestMarginals(StrictTestCase):
 
     def test_probability_moments(self) -> None:
         for guess, lapse in RATES:
-            center, spread = ProbitLikelihood(guess, lapse).probability_moments(
-                self.mean, self.variance
-            )
+            likelihood = ProbitLikelihood(guess, lapse)
+            center, spread = likelihood.probability_moments(self.mean, self.variance)
             success = partial(probability_on_grid, 1.0, guess, lapse)
             first = expectation(success, self.mean, self.variance)
             self.assertAllClose(center, first, rtol=1e-12)
+            alone = likelihood.expected_probability(self.mean, self.variance)
+            self.assertAllClose(alone, first, rtol=1e-12)
             second = expectation(
                 lambda f, p=success: p(f) ** 2, self.mean, self.variance
             )

@@ -461,6 +461,19 @@ class TestEffort:
         calls = self.count(options, lambda X: -(X - 0.4).square().sum(dim=-1), 3)
         assert len(calls) < 40
 
+    def test_coarse_gain_ends_earlier(self) -> None:
+        def function(X: Tensor) -> Tensor:
+            return 1 + 1e-3 * self.rosenbrock(X)
+
+        fine, coarse = (
+            SearchOptions(5, 32, max_evaluations=200, relative_gain=gain)
+            for gain in (1e-14, 1e-6)
+        )
+        counts = [len(self.count(options, function, 2)) for options in (fine, coarse)]
+        assert counts[1] < counts[0]
+        value = maximize(function, unit_box(2), options=coarse, seed=0)[1]
+        assert 1 - 1e-5 < value <= 1
+
     def test_no_loss_of_the_starts(self) -> None:
         """However small the budget, the result is not worse than the best start."""
         for budget in (1, 3):

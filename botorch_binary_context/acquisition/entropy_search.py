@@ -24,10 +24,16 @@ from botorch_binary_context.probability import bernoulli_entropy
 from botorch_binary_context.sampling.paths import LaplaceSamplePaths, draw_sample_paths
 
 PATH_SEARCH = SearchOptions(num_restarts=4, raw_samples=512, max_evaluations=40)
+# For many paths at once: their maxima need not be exact to say where optima may lie.
+ROUGH_PATH_SEARCH = SearchOptions(2, 512, max_evaluations=20, relative_gain=1e-5)
+MAX_FEATURES = 1024
 
 
 def maximize_paths(
-    paths: LaplaceSamplePaths, space: ContextSpace, seed: int = 0
+    paths: LaplaceSamplePaths,
+    space: ContextSpace,
+    seed: int = 0,
+    options: SearchOptions = PATH_SEARCH,
 ) -> tuple[Tensor, Tensor]:
     r"""The maxima of sample paths in the reference context.
 
@@ -35,6 +41,7 @@ def maximize_paths(
         paths: The paths.
         space: The box of the trials.
         seed: The seed of the search.
+        options: The effort of the search.
 
     Returns:
         The maximisers, ``sample_shape x batch_shape x (d - m)`` parameters, and the
@@ -45,7 +52,7 @@ def maximize_paths(
         return paths(space.at_reference(parameters).unsqueeze(-2)).squeeze(-1)
 
     shape = paths.weights.shape[:-1]
-    return maximize(values_at, space.parameter_bounds, shape, PATH_SEARCH, seed=seed)
+    return maximize(values_at, space.parameter_bounds, shape, options, seed=seed)
 
 
 class ContextualJointEntropySearch(TrialAcquisitionFunction):
@@ -55,12 +62,13 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
     reference context and ``p_m`` the success probability after conditioning the
     Gaussian posterior on ``f(s₀, x*_m) = f*_m`` (a rank-one update),
 
-        ``α(s,x) = H(p̄) - (1/M) Σ_m H(p_m)``,  ``p̄ = (1/M) Σ_m p_m``,
+        ``α(s,x) = H(p) - (1/M) Σ_m H(p_m)``
 
-    joint in the context and the parameters, as joint entropy search
-    [Hvarfner2022joint]_ is for Gaussian observations. In this mixture form the value is
-    never negative; with ``mixture=False`` the predictive ``p`` of the model takes the
-    place of ``p̄``. On a preference model a candidate is a duel (``q = 2``).
+    with the predictive ``p`` of the model, joint in the context and the parameters, as
+    joint entropy search [Hvarfner2022joint]_ is for Gaussian observations. With
+    ``mixture=True`` the mean ``p̄`` of the ``p_m`` takes the place of ``p``: the value
+    is then never negative, but the trials it chooses are worse. On a preference model
+    a candidate is a duel (``q = 2``).
 
     Example:
         >>> acqf = ContextualJointEntropySearch(model, space)
@@ -71,8 +79,8 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
         self,
         model: LaplaceGP,
         space: ContextSpace,
-        num_paths: int = 32,
-        mixture: bool = True,
+        num_paths: int = 16,
+        mixture: bool = False,
         seed: int | None = None,
     ) -> None:
         r"""
@@ -86,8 +94,8 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
         """
         super().__init__(model)
         space = match_space(space, model)
-        paths = draw_sample_paths(model, num_paths, bounds=space.bounds, seed=seed)
-        optima, values = maximize_paths(paths, space)
+        paths = draw_sample_paths(model, num_paths, space.bounds, MAX_FEATURES, seed)
+        optima, values = maximize_paths(paths, space, options=ROUGH_PATH_SEARCH)
         self.mixture = mixture
         self.set_optima(
             space.at_reference(optima).movedim(0, -2), values.movedim(0, -1)
@@ -132,13 +140,13 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
         covar = covariance(self.model.covar_module, contrasts.rows, self.optima)
         covar = likelihood.contrast(covar, dim=-2) - contrasts.cross.mT @ self.projected
         explained = covar.square() / self.variance.unsqueeze(-2)
-        conditioned, _ = likelihood.probability_moments(
+        conditioned = likelihood.expected_probability(
             mean.unsqueeze(-1) + covar * self.surprise.unsqueeze(-2),
             clamp_variance(spread.unsqueeze(-1) - explained),
         )  # batch_shape x T x M
         if self.mixture:
             predicted = conditioned.mean(dim=-1)
         else:
-            predicted = likelihood.probability_moments(mean, spread)[0]
+            predicted = likelihood.expected_probability(mean, spread)
         known = bernoulli_entropy(conditioned).mean(dim=-1)
         return contrasts.unfold(bernoulli_entropy(predicted) - known)

@@ -121,8 +121,8 @@ def construct_inputs_one_shot_knowledge_gradient(
 def construct_inputs_joint_entropy_search(
     model: LaplaceGP,
     space: ContextSpace,
-    num_paths: int = 32,
-    mixture: bool = True,
+    num_paths: int = 16,
+    mixture: bool = False,
     seed: int | None = None,
 ) -> dict[str, Any]:
     r"""Arguments of contextual joint entropy search.

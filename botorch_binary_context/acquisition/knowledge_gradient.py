@@ -79,7 +79,7 @@ class FantasyPosteriors:
         """
         contrasts = Contrasts.of(model, X)
         mean, variance = contrasts.moments()
-        success, _ = model.likelihood.probability_moments(mean, variance)
+        success = model.likelihood.expected_probability(mean, variance)
         ones = torch.ones_like(mean)
         a, a_new = fantasy_weights(
             shared,

@@ -45,7 +45,7 @@ SETTINGS: dict[Any, dict[str, Any]] = {
     MaximallyUncertainChallenge: {},
     ContextualBinaryKnowledgeGradient: {"num_points": 7, "current_value": double(0.5)},
     OneShotContextualBinaryKnowledgeGradient: {"current_value": double(0.5)},
-    ContextualJointEntropySearch: {"num_paths": 3, "mixture": False, "seed": 0},
+    ContextualJointEntropySearch: {"num_paths": 3, "mixture": True, "seed": 0},
 }
 every_class = pytest.mark.parametrize("acqf_class", list(REQUIRED))
 
