@@ -21,7 +21,11 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
     draw_sample_paths,
 )
-from botorch_binary_context.acquisition.entropy_search import maximize_paths
+from botorch_binary_context.acquisition.entropy_search import (
+    MAX_FEATURES,
+    ROUGH_PATH_SEARCH,
+    maximize_paths,
+)
 from tests.acquisition.by_hand import Array
 from tests.acquisition.problems import (
     KINDS,
@@ -60,7 +64,7 @@ def optima_of(problem: Problem) -> tuple[Tensor, Tensor]:
     return problem.space.at_reference(low + (high - low) * unit), values
 
 
-def search(problem: Problem, mixture: bool = True) -> ContextualJointEntropySearch:
+def search(problem: Problem, mixture: bool = False) -> ContextualJointEntropySearch:
     """About optima that are the same for an element in a batch and on its own."""
     acqf = ContextualJointEntropySearch(
         problem.model, problem.space, num_paths=1, mixture=mixture, seed=0
@@ -157,7 +161,7 @@ class TestOutcomes(StrictTestCase):
         # There the latent value is known.
         problem = Problem("product", 2)
         optima, values = optima_of(problem)
-        acqf = search(problem)
+        acqf = search(problem, mixture=True)
         acqf.set_optima(optima[:1].expand(2, -1), values[:2])
         p = torch.special.ndtr(values[:2]).numpy()
         expected = entropy(p.mean()) - entropy(p).mean()
@@ -166,7 +170,7 @@ class TestOutcomes(StrictTestCase):
     def test_one_optimum_says_nothing_in_mixture_form(self) -> None:
         problem = Problem("product", 2)
         optima, values = optima_of(problem)
-        acqf = search(problem)
+        acqf = search(problem, mixture=True)
         acqf.set_optima(optima[:1], values[:1])
         assert_close(acqf(problem.candidates(4)), torch.zeros(4), 1e-15)
 
@@ -177,7 +181,9 @@ class TestMixture(StrictTestCase):
     def assert_in_range(self, model: Any, X: Tensor, values: Tensor) -> None:
         dim = X.shape[-1]
         bounds = double([[-2.0] * dim, [2.0] * dim])
-        acqf = ContextualJointEntropySearch(model, ContextSpace(bounds), 1, seed=0)
+        acqf = ContextualJointEntropySearch(
+            model, ContextSpace(bounds), 1, mixture=True, seed=0
+        )
         rows = model.datapoints[: len(values)]
         acqf.set_optima(rows, values[: len(rows)])
         with torch.no_grad():
@@ -331,12 +337,20 @@ class TestSampledOptima:
         problem = Problem("additive", 2, model_class, [0, 1])
         model, space = problem.model, problem.space
         acqf = ContextualJointEntropySearch(model, space, num_paths=6, seed=3)
-        paths = draw_sample_paths(model, 6, bounds=space.bounds, seed=3)
-        x, values = maximize_paths(paths, space)
+        paths = draw_sample_paths(model, 6, space.bounds, MAX_FEATURES, seed=3)
+        x, values = maximize_paths(paths, space, options=ROUGH_PATH_SEARCH)
         expected = ContextualJointEntropySearch(model, space, num_paths=1, seed=0)
         expected.set_optima(space.at_reference(x).movedim(0, -2), values.mT)
         X = problem.candidates(4, 2)
         assert_close(acqf(X), expected(X), 1e-12)
+
+    def test_rough_maxima_are_mostly_exact(self, model_class: ModelClass) -> None:
+        problem = Problem("additive", 2, model_class, [0, 1])
+        paths = draw_sample_paths(problem.model, 32, problem.space.bounds, seed=1)
+        _, exact = maximize_paths(paths, problem.space)
+        _, rough = maximize_paths(paths, problem.space, options=ROUGH_PATH_SEARCH)
+        assert bool((rough <= exact + 1e-6).all())
+        assert ((exact - rough) < 1e-3).double().mean() >= 0.95
 
     def test_seed(self, model_class: ModelClass) -> None:
         problem = Problem("product", 1, model_class)
