@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from benchmarks import store
 from benchmarks.definitions import STUDIES, Study
 from benchmarks.ranking import Ranking, rank_rules
-from botorch_binary_context.problems import make_objective
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,8 @@ def analyse(study: Study, root: Path) -> Analysis:
     rules = tuple(x for x in known if x in frame["rule"])
     complete = [f for f in study.functions if all((r, f) in have for r in rules)]
     missing = {r: [f for f in study.functions if (r, f) not in have] for r in known}
-    return Analysis(study, _add_regret(frame), rules, tuple(complete), missing)
+    frame = _add_regret(frame, study)
+    return Analysis(study, frame, rules, tuple(complete), missing)
 
 
 def _common_part(frame: pl.DataFrame) -> pl.DataFrame:
@@ -155,8 +155,7 @@ def _common_part(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _add_regret(frame: pl.DataFrame) -> pl.DataFrame:
-    names = frame["function"].unique()
-    best = {name: make_objective(name).optimal_value for name in names}
+def _add_regret(frame: pl.DataFrame, study: Study) -> pl.DataFrame:
+    best = {name: study.optimum(name) for name in frame["function"].unique()}
     optimum = pl.col("function").replace_strict(best, return_dtype=pl.Float64)
     return frame.with_columns(regret=optimum - pl.col("score"))

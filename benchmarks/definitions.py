@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import ConstantKernel, Kernel
 
+from benchmarks import hyperparameters
 from benchmarks.hyperparameters import Hyperparameters
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
@@ -28,6 +30,7 @@ from botorch_binary_context.problems import (
     DuelContextProblem,
     ScaledObjective,
     ThresholdContextProblem,
+    make_objective,
 )
 from botorch_binary_context.rules import BINARY_RULES, DUEL_RULES
 
@@ -35,34 +38,96 @@ INITIAL_TRIALS = 5
 SLOPE = 3.0
 
 
-def multiplicative_kernel(hyperparameters: Hyperparameters) -> Kernel:
+def multiplicative_kernel(fitted: Hyperparameters) -> Kernel:
     r"""``s s' k(x,x')``.
 
     Args:
-        hyperparameters: Those of the function.
+        fitted: The hyperparameters of the function.
 
     Returns:
         The kernel.
     """
-    return MultiplicativeContextKernel(hyperparameters.covar_module(), [0])
+    return MultiplicativeContextKernel(fitted.covar_module(), [0])
 
 
-def threshold_kernel(hyperparameters: Hyperparameters) -> Kernel:
+def threshold_kernel(fitted: Hyperparameters) -> Kernel:
     r"""``θ t t' + k(x,x') + constant``, for ``f(t,x) = a (g(x) - t)``.
 
     Args:
-        hyperparameters: Those of the function ``g``.
+        fitted: The hyperparameters of the function ``g``.
 
     Returns:
         The kernel; ``θ`` and the constant are ``a²``, and ``k`` is scaled by it.
     """
     constant = ConstantKernel().double()
     constant.constant = torch.tensor([SLOPE**2], dtype=torch.double)
-    smooth = hyperparameters.covar_module()
-    smooth.outputscale = SLOPE**2 * hyperparameters.outputscale
+    smooth = fitted.covar_module()
+    smooth.outputscale = SLOPE**2 * fitted.outputscale
     kernel = AdditiveContextKernel(smooth + constant, [0])
     kernel.context_variance = SLOPE**2
     return kernel
+
+
+@dataclass(frozen=True)
+class Case:
+    r"""A problem and the model that an experiment makes of it.
+
+    Attributes:
+        problem: The problem; its seeds may be a batch of problems.
+        kernel: The kernel of the model.
+        guess_rate: The guess rate of the model.
+        randomness: What the first trials and the noise of a seed are drawn for; equal
+            for cases that are to be compared.
+        refits: The numbers of trials at which the hyperparameters are learned.
+    """
+
+    problem: ContextProblem
+    kernel: Kernel
+    randomness: str
+    guess_rate: float = 0.0
+    refits: frozenset[int] = frozenset()
+
+
+def load_hyperparameters(name: str) -> Hyperparameters:
+    r"""The stored hyperparameters of a benchmark function.
+
+    Args:
+        name: The name of the function.
+
+    Returns:
+        The hyperparameters.
+    """
+    return hyperparameters.load(name)
+
+
+def benchmark_case(
+    problem: Callable[[ScaledObjective], ContextProblem],
+    kernel: Callable[[Hyperparameters], Kernel],
+) -> Callable[[str, Hyperparameters, int], Case]:
+    r"""What makes the cases of a study of the benchmark functions.
+
+    Args:
+        problem: Makes the problem of an objective.
+        kernel: Makes the kernel from the hyperparameters of a function.
+
+    Returns:
+        The ``case`` of a study.
+    """
+    return lambda name, fitted, _: Case(
+        problem(make_objective(name)), kernel(fitted), randomness=name
+    )
+
+
+def optimum_of_benchmark(name: str) -> float:
+    r"""The highest score of a benchmark function.
+
+    Args:
+        name: The name of the function.
+
+    Returns:
+        The maximum of the scaled function.
+    """
+    return make_objective(name).optimal_value
 
 
 @dataclass(frozen=True)
@@ -71,8 +136,9 @@ class Study:
 
     Attributes:
         name: The name.
-        problem: Makes the problem of an objective.
-        kernel: Makes the kernel from the hyperparameters of a function.
+        load: Reads the hyperparameters of a function.
+        case: Makes the case of a function from its name, its hyperparameters and the
+            number of seeds.
         rules: The rules.
         functions: The functions.
         seeds: The number of repetitions; they run as one batch.
@@ -80,17 +146,19 @@ class Study:
         paper: Rank and Borda score in the paper, of the rules in its table.
         beside: The study whose results on the same functions and seeds the report
             shows beside these.
+        optimum: The highest score of a function.
     """
 
     name: str
-    problem: Callable[[ScaledObjective], ContextProblem]
-    kernel: Callable[[Hyperparameters], Kernel]
+    load: Callable[[str], Any]
+    case: Callable[[str, Any, int], Case]
     rules: tuple[str, ...]
     functions: tuple[str, ...] = tuple(BENCHMARKS)
     seeds: int = 40
     iterations: int = 60
     paper: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     beside: str | None = None
+    optimum: Callable[[str], float] = optimum_of_benchmark
 
     def subset(
         self,
@@ -172,22 +240,22 @@ KG_FUNCTIONS = (
 _ALL = (
     Study(
         "binary",
-        BinaryContextProblem,
-        multiplicative_kernel,
+        load_hyperparameters,
+        benchmark_case(BinaryContextProblem, multiplicative_kernel),
         rules=tuple(BINARY_RULES),
         paper=PAPER_TABLE_1,
     ),
     Study(
         "duels",
-        DuelContextProblem,
-        multiplicative_kernel,
+        load_hyperparameters,
+        benchmark_case(DuelContextProblem, multiplicative_kernel),
         rules=tuple(rule for rule in DUEL_RULES if rule != "kg"),
         paper=PAPER_TABLE_2,
     ),
     Study(
         "duels-kg",
-        DuelContextProblem,
-        multiplicative_kernel,
+        load_hyperparameters,
+        benchmark_case(DuelContextProblem, multiplicative_kernel),
         rules=("kg",),
         functions=KG_FUNCTIONS,
         seeds=20,
@@ -195,8 +263,11 @@ _ALL = (
     ),
     Study(
         "threshold",
-        lambda objective: ThresholdContextProblem(objective, slope=SLOPE),
-        threshold_kernel,
+        load_hyperparameters,
+        benchmark_case(
+            lambda objective: ThresholdContextProblem(objective, slope=SLOPE),
+            threshold_kernel,
+        ),
         rules=tuple(BINARY_RULES),
         seeds=20,
     ),
@@ -218,4 +289,5 @@ def estimate_cost(function: str, rule: str) -> float:
     Returns:
         The cost.
     """
-    return RELATIVE_COST.get(rule, 1.0) * BENCHMARKS[function].dim
+    dim = BENCHMARKS[function].dim if function in BENCHMARKS else 2
+    return RELATIVE_COST.get(rule, 1.0) * dim

@@ -12,22 +12,29 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
+from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
-from benchmarks.definitions import INITIAL_TRIALS, STUDIES, Study
-from benchmarks.hyperparameters import Hyperparameters
+from benchmarks.definitions import INITIAL_TRIALS, STUDIES, Case
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models import BinaryLaplaceGP, PreferenceLaplaceGP
+from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.models import (
+    BinaryLaplaceGP,
+    LaplaceMarginalLogLikelihood,
+    PreferenceLaplaceGP,
+)
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.problems import (
     ContextProblem,
     DuelContextProblem,
-    make_objective,
+    RefractionProblem,
 )
 from botorch_binary_context.rules import recommend, suggest
 
@@ -46,6 +53,8 @@ SCHEMA = pl.Schema(
         "seconds": pl.Float32,
     }
 )
+#: Further columns of refraction: the errors of the inferred prescription, in dioptres.
+REFRACTION_SCHEMA = pl.Schema({**SCHEMA, "sphere": pl.Float32, "cylinder": pl.Float32})
 
 # Rules draw from the generator of the process, so a process runs one task at a time,
 # also in a Dask worker with several threads.
@@ -62,7 +71,7 @@ class Task:
         rule: The name of the rule.
         seeds: The number of repetitions.
         iterations: The number of trials after the random ones.
-        hyperparameters: Those of the function.
+        hyperparameters: Those of the function, as its study loads them.
         device: The device of the model.
     """
 
@@ -71,7 +80,7 @@ class Task:
     rule: str
     seeds: int
     iterations: int
-    hyperparameters: Hyperparameters
+    hyperparameters: Any
     device: str = "cpu"
 
     def __str__(self) -> str:
@@ -98,13 +107,12 @@ def run_task(task: Task) -> pl.DataFrame:
         task: The task.
 
     Returns:
-        The results, one row for every seed and iteration, in the columns of ``SCHEMA``.
+        The results, one row for every seed and iteration, in the columns of ``SCHEMA``
+        or, for refraction, of ``REFRACTION_SCHEMA``.
     """
     with _ONE_AT_A_TIME:
         torch.set_num_threads(1)
-        study = STUDIES[task.study]
-        problem = study.problem(make_objective(task.function)).to(task.device)
-        columns = _optimise(task, study, problem)
+        columns = _optimise(task, make_case(task))
     seeds = np.repeat(np.arange(task.seeds), task.iterations)
     data = {
         "study": [task.study] * len(seeds),
@@ -113,15 +121,32 @@ def run_task(task: Task) -> pl.DataFrame:
         "seed": seeds,
         "iteration": np.tile(np.arange(1, task.iterations + 1), task.seeds),
     } | {name: column.flatten().cpu().numpy() for name, column in columns.items()}
-    return pl.DataFrame(data).cast(SCHEMA)  # pyright: ignore[reportArgumentType]
+    schema = REFRACTION_SCHEMA if "sphere" in data else SCHEMA
+    return pl.DataFrame(data).cast(schema)  # pyright: ignore[reportArgumentType]
 
 
-def _optimise(task: Task, study: Study, problem: ContextProblem) -> dict[str, Tensor]:
-    """Scores, contexts and times, each ``seeds x iterations``."""
-    space = problem.space
-    first, noise = draw_randomness(task, problem)
-    model = _make_model(task, study, problem, first, noise[:, :INITIAL_TRIALS])
-    rows: dict[str, list[Tensor]] = {"score": [], "context": [], "seconds": []}
+def make_case(task: Task) -> Case:
+    r"""The problem of a task and the model that is made of it, on its device.
+
+    Args:
+        task: The task.
+
+    Returns:
+        The case.
+    """
+    study = STUDIES[task.study]
+    case = study.case(task.function, task.hyperparameters, task.seeds)
+    problem, kernel = case.problem.to(task.device), case.kernel.to(task.device)
+    return replace(case, problem=problem, kernel=kernel)
+
+
+def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
+    """Scores, contexts and times, each ``seeds x iterations``, and what else counts."""
+    problem, space = case.problem, case.problem.space
+    first, noise = draw_randomness(task, case)
+    labels = draw_labels(problem, first, noise[:, :INITIAL_TRIALS])
+    model = _make_model(case, first, labels)
+    rows = defaultdict(list)
     for i in range(task.iterations):
         seed = derive_seed(task.study, task.function, task.rule, i)
         start = time.perf_counter()
@@ -130,9 +155,16 @@ def _optimise(task: Task, study: Study, problem: ContextProblem) -> dict[str, Te
         trial = points.unsqueeze(-3) if _is_duel(problem) else points
         labels = draw_labels(problem, trial, noise[:, [INITIAL_TRIALS + i]])
         model = model.condition_on_observations(trial, labels)
-        rows["score"].append(problem.score(recommend(model, space)))
+        if INITIAL_TRIALS + i + 1 in case.refits:
+            model = _learn(model)
+        best = recommend(model, space).unsqueeze(-2)  # seeds x 1 x (d - m)
+        rows["score"].append(problem.score(best).squeeze(-1))
         rows["context"].append(points[:, 0, 0])
         rows["seconds"].append(torch.full((task.seeds,), seconds))
+        if isinstance(problem, RefractionProblem):
+            sphere, cylinder = problem.error(best).squeeze(-2).unbind(-1)
+            rows["sphere"].append(sphere)
+            rows["cylinder"].append(cylinder)
     return {name: torch.stack(column, dim=-1) for name, column in rows.items()}
 
 
@@ -140,23 +172,23 @@ def _is_duel(problem: ContextProblem) -> bool:
     return isinstance(problem, DuelContextProblem)
 
 
-def draw_randomness(task: Task, problem: ContextProblem) -> tuple[Tensor, Tensor]:
+def draw_randomness(task: Task, case: Case) -> tuple[Tensor, Tensor]:
     r"""What does not depend on the rule: the first trials, and the noise of outcomes.
 
     Args:
         task: The task.
-        problem: The problem.
+        case: Its case.
 
     Returns:
         The first trials, ``seeds x n x d`` or ``seeds x n x 2 x d`` for duels, and
         uniform numbers, ``seeds x (n + iterations)``.
     """
-    sides = 2 if _is_duel(problem) else 1
-    free = 1 + sides * problem.objective.dim
+    space, sides = case.problem.space, 2 if _is_duel(case.problem) else 1
+    free = 1 + sides * space.parameter_bounds.shape[-1]
     generator = torch.Generator()
     first, noise = [], []
     for seed in range(task.seeds):
-        generator.manual_seed(derive_seed(task.function, seed))
+        generator.manual_seed(derive_seed(case.randomness, seed))
         for numbers, shape in (
             (first, (INITIAL_TRIALS, free)),
             (noise, (INITIAL_TRIALS + task.iterations,)),
@@ -164,7 +196,7 @@ def draw_randomness(task: Task, problem: ContextProblem) -> tuple[Tensor, Tensor
             numbers.append(
                 torch.rand(shape, generator=generator, dtype=torch.double, device="cpu")
             )
-    trials = _to_trials(problem.space, torch.stack(first).to(task.device), sides)
+    trials = _to_trials(space, torch.stack(first).to(task.device), sides)
     return trials, torch.stack(noise).to(task.device)
 
 
@@ -173,6 +205,8 @@ def _to_trials(space: ContextSpace, unit: Tensor, sides: int) -> Tensor:
     low, high = space.context_bounds
     context = torch.lerp(low, high, unit[..., :1])
     parameters = unit[..., 1:].unflatten(-1, (sides, -1))
+    low, high = space.parameter_bounds
+    parameters = low + (high - low) * parameters
     trials = space.join(parameters, context.unsqueeze(-2))
     return trials if sides == 2 else trials.squeeze(-2)
 
@@ -191,11 +225,18 @@ def draw_labels(problem: ContextProblem, trials: Tensor, noise: Tensor) -> Tenso
     return (noise < problem.success_probability(trials)).to(trials).unsqueeze(-1)
 
 
-def _make_model(
-    task: Task, study: Study, problem: ContextProblem, trials: Tensor, noise: Tensor
-) -> LaplaceGP:
-    """The model of the first trials, with the hyperparameters of the function."""
-    model_class = PreferenceLaplaceGP if _is_duel(problem) else BinaryLaplaceGP
-    labels = draw_labels(problem, trials, noise)
-    kernel = study.kernel(task.hyperparameters).to(task.device)
-    return model_class(trials, labels, covar_module=kernel)
+def _make_model(case: Case, trials: Tensor, labels: Tensor) -> LaplaceGP:
+    """The model of the first trials, with the hyperparameters of the case."""
+    if _is_duel(case.problem):
+        return PreferenceLaplaceGP(trials, labels, covar_module=case.kernel)
+    likelihood = ProbitLikelihood(case.guess_rate)
+    return BinaryLaplaceGP(
+        trials, labels, likelihood=likelihood, covar_module=case.kernel
+    )
+
+
+def _learn(model: LaplaceGP) -> LaplaceGP:
+    """The same data with hyperparameters that suit them, beginning from the old."""
+    model.train()
+    fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+    return model.eval()

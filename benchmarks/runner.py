@@ -26,7 +26,7 @@ import torch
 from botorch.exceptions import InputDataError
 from tqdm import tqdm
 
-from benchmarks import hyperparameters, store
+from benchmarks import store
 from benchmarks.definitions import STUDIES, Study, estimate_cost
 from benchmarks.experiment import Task, run_task
 
@@ -99,7 +99,7 @@ def make_tasks(study: Study, device: str = "cpu") -> list[Task]:
     _check_device(device)
     tasks = []
     for function in study.functions:
-        chosen = hyperparameters.load(function)
+        chosen = study.load(function)
         tasks += [
             Task(
                 study.name,

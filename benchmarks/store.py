@@ -21,7 +21,7 @@ from typing import Any
 import polars as pl
 from botorch.exceptions import BotorchWarning, InputDataError
 
-from benchmarks.experiment import SCHEMA, Task
+from benchmarks.experiment import REFRACTION_SCHEMA, SCHEMA, Task
 
 RESULTS = Path(__file__).with_name("results")
 RUNS = "runs.jsonl"
@@ -79,7 +79,7 @@ def read(path: Path) -> pl.DataFrame | None:
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0]
     else:
-        if frame.schema == SCHEMA and frame.height:
+        if frame.schema in (SCHEMA, REFRACTION_SCHEMA) and frame.height:
             return frame
         reason = "other columns than those of results"
     warnings.warn(f"Ignoring {path}: {reason}.", BotorchWarning, stacklevel=2)
@@ -97,7 +97,8 @@ def load(folder: Path) -> pl.DataFrame:
     """
     frames = [read(path) for path in sorted(folder.glob("*.parquet"))]
     empty = pl.DataFrame(schema=SCHEMA)
-    return pl.concat([empty, *(frame for frame in frames if frame is not None)])
+    found = [frame for frame in frames if frame is not None]
+    return pl.concat([empty, *found], how="diagonal")
 
 
 def is_finished(folder: Path, task: Task) -> bool:

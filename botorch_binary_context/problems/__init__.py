@@ -9,12 +9,18 @@ Simulated experiments: the benchmark functions and what can be seen of them.
 """
 
 from botorch_binary_context.problems.contexts import (
+    BenchmarkProblem,
     BinaryContextProblem,
     ContextProblem,
     DuelContextProblem,
     ThresholdContextProblem,
 )
 from botorch_binary_context.problems.objective import ScaledObjective
+from botorch_binary_context.problems.refraction import (
+    RefractionProblem,
+    blur,
+    visual_acuity,
+)
 from botorch_binary_context.problems.registry import (
     BENCHMARKS,
     Benchmark,
@@ -25,11 +31,15 @@ from botorch_binary_context.problems.registry import (
 __all__ = [
     "BENCHMARKS",
     "Benchmark",
+    "BenchmarkProblem",
     "BinaryContextProblem",
     "ContextProblem",
     "DuelContextProblem",
+    "RefractionProblem",
     "ScaledObjective",
     "ThresholdContextProblem",
+    "blur",
     "get_benchmark",
     "make_objective",
+    "visual_acuity",
 ]

@@ -1,9 +1,10 @@
 r"""
 Benchmark functions seen through pass/fail outcomes and duels in a chosen context.
 
-A trial is a row ``z = (s, x)``, the context first. The parameters ``x`` lie in the unit
-cube, where lengthscales and the priors of models are comparable, and are taken to the
-box of the objective inside; contexts keep their own units.
+A trial is a row ``z = (s, x)``, the context first. The parameters ``x`` of a benchmark
+function lie in the unit cube, where lengthscales and the priors of models are
+comparable, and are taken to the box of the objective inside; contexts keep their own
+units.
 """
 
 from __future__ import annotations
@@ -28,6 +29,67 @@ class ContextProblem(Module, ABC):
     An outcome is 1 with probability ``Φ(f)``, where ``f`` is what the trial observes of
     the latent function ``f(s,x)``.
     """
+
+    @property
+    @abstractmethod
+    def space(self) -> ContextSpace:
+        """The box that trials come from, ``d + 1`` columns, the context first."""
+
+    @property
+    @abstractmethod
+    def optimal_score(self) -> float:
+        """The highest score."""
+
+    @abstractmethod
+    def score(self, parameters: Tensor) -> Tensor:
+        r"""How good parameters are: ``g`` itself, which no outcome shows.
+
+        Args:
+            parameters: A ``... x d`` tensor.
+
+        Returns:
+            A ``...`` tensor.
+        """
+
+    @abstractmethod
+    def latent(self, X: Tensor) -> Tensor:
+        r"""The latent function ``f(s,x)``.
+
+        Args:
+            X: A ``... x (d + 1)`` tensor, the context first.
+
+        Returns:
+            A ``...`` tensor.
+        """
+
+    def success_probability(self, X: Tensor) -> Tensor:
+        r"""The probability of the outcome 1.
+
+        Args:
+            X: A ``... x (d + 1)`` tensor of trials, the context first.
+
+        Returns:
+            A ``...`` tensor.
+        """
+        return normal_cdf(self.latent(X))
+
+    def observe(self, X: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        r"""Run tests: draw their outcomes.
+
+        Args:
+            X: Trials, as of :meth:`success_probability`.
+            generator: The source of randomness, on the device of ``X``; by default that
+                of the process.
+
+        Returns:
+            A ``... x 1`` tensor of zeros and ones, the labels that models take.
+        """
+        probability = self.success_probability(X)
+        return torch.bernoulli(probability, generator=generator).unsqueeze(-1)
+
+
+class BenchmarkProblem(ContextProblem):
+    r"""A benchmark function seen through the outcomes of tests."""
 
     objective: ScaledObjective
     _context_bounds: tuple[float, float]
@@ -77,44 +139,8 @@ class ContextProblem(Module, ABC):
         points = torch.lerp(low, high, parameters.to(low))
         return self.objective(points).to(parameters)
 
-    @abstractmethod
-    def latent(self, X: Tensor) -> Tensor:
-        r"""The latent function ``f(s,x)``.
 
-        Args:
-            X: A ``... x (d + 1)`` tensor, the context first.
-
-        Returns:
-            A ``...`` tensor.
-        """
-
-    def success_probability(self, X: Tensor) -> Tensor:
-        r"""The probability of the outcome 1.
-
-        Args:
-            X: A ``... x (d + 1)`` tensor of trials, the context first.
-
-        Returns:
-            A ``...`` tensor.
-        """
-        return normal_cdf(self.latent(X))
-
-    def observe(self, X: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        r"""Run tests: draw their outcomes.
-
-        Args:
-            X: Trials, as of :meth:`success_probability`.
-            generator: The source of randomness, on the device of ``X``; by default that
-                of the process.
-
-        Returns:
-            A ``... x 1`` tensor of zeros and ones, the labels that models take.
-        """
-        probability = self.success_probability(X)
-        return torch.bernoulli(probability, generator=generator).unsqueeze(-1)
-
-
-class _MultiplicativeProblem(ContextProblem):
+class _MultiplicativeProblem(BenchmarkProblem):
     """The context is how much the performance counts, from 0 to 1."""
 
     _context_bounds = (0.0, 1.0)
@@ -173,7 +199,7 @@ class DuelContextProblem(_MultiplicativeProblem):
         return normal_cdf(first - second)
 
 
-class ThresholdContextProblem(ContextProblem):
+class ThresholdContextProblem(BenchmarkProblem):
     r"""Pass/fail outcomes with ``p(c=1|t,x) = Φ(a (g(x) - t))``, ``t`` from -2 to 3.
 
     The context is the difficulty of the test: parameters pass those below their

@@ -1,21 +1,26 @@
 import polars as pl
 import torch
 
-from benchmarks.definitions import STUDIES
+from benchmarks.definitions import Case
 from benchmarks.experiment import (
     SCHEMA,
     derive_seed,
     draw_labels,
     draw_randomness,
+    make_case,
     run_task,
 )
-from botorch_binary_context.problems import make_objective
+from botorch_binary_context.problems import ContextProblem
 from tests.benchmarks.studies import make_task, without_times
 from tests.helpers import StrictTestCase
 
 
-def problem_of(study: str, function: str = "Levy"):
-    return STUDIES[study].problem(make_objective(function))
+def case_of(study: str) -> Case:
+    return make_case(make_task(study))
+
+
+def problem_of(study: str) -> ContextProblem:
+    return case_of(study).problem
 
 
 class TestRandomness(StrictTestCase):
@@ -24,27 +29,28 @@ class TestRandomness(StrictTestCase):
         self.assertNotEqual(derive_seed("a", 1), derive_seed("a1"))
 
     def test_same_for_all_rules_and_any_size(self) -> None:
-        problem = problem_of("binary")
-        first, noise = draw_randomness(make_task(seeds=3), problem)
+        case = case_of("binary")
+        first, noise = draw_randomness(make_task(seeds=3), case)
         other = make_task(rule="random", seeds=2, iterations=20)
-        fewer, longer = draw_randomness(other, problem)
+        fewer, longer = draw_randomness(other, case)
         self.assertTrue(torch.equal(first[:2], fewer))
         self.assertTrue(torch.equal(noise[:2], longer[:, :8]))
         self.assertFalse(torch.equal(first[0], first[1]))
 
     def test_first_trials(self) -> None:
         for study, shape in (("binary", (3, 5, 3)), ("duels", (3, 5, 2, 3))):
-            trials, noise = draw_randomness(make_task(study), problem_of(study))
+            trials, noise = draw_randomness(make_task(study), case_of(study))
             self.assertEqual(trials.shape, shape)
             self.assertEqual(noise.shape, (3, 8))
         self.assertTrue(torch.equal(trials[..., 0, 0], trials[..., 1, 0]))
-        trials, _ = draw_randomness(make_task(seeds=20), problem_of("threshold"))
+        trials, _ = draw_randomness(make_task(seeds=20), case_of("threshold"))
         self.assertLess(float(trials[..., 0].min()), -1.5)
         self.assertGreater(float(trials[..., 0].max()), 2.5)
 
     def test_labels(self) -> None:
-        problem = problem_of("binary")
-        trials, _ = draw_randomness(make_task(), problem)
+        case = case_of("binary")
+        problem = case.problem
+        trials, _ = draw_randomness(make_task(), case)
         probability = problem.success_probability(trials)
         for shift, label in ((-1e-9, 1.0), (1e-9, 0.0)):
             labels = draw_labels(problem, trials, probability + shift)

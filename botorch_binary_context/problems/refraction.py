@@ -1,0 +1,194 @@
+r"""
+Refraction: finding the correction of an eye from letters that were read or not.
+
+The simulated patient of section 5 of [Fauvel2022contextual]_. A lens whose sphere and
+cylinder differ from the prescription by ``(S, C)`` dioptres leaves a blur
+
+    ``β² = (S² + (S + C)²) / 2``
+
+(the axis of the cylinder is given). Decimal acuity falls as ``1 / (1 + β²)``
+[Blendowske2015]_, so the visual acuity in logMAR, the log10 of the smallest angle that
+is resolved, is
+
+    ``VA = log10(1 + β²)``,
+
+0 at the prescription and 1.6 at a corner of the box. (The paper prints ``1 + β²`` for
+the difference itself, which is 1 at the optimum and up to 40, beyond all letters.)
+
+.. [Blendowske2015]
+    R. Blendowske. Unaided visual acuity and blur: a simple model. Optometry and Vision
+    Science 92, 2015.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from torch import Tensor
+
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.problems.contexts import ContextProblem
+
+MAX_POWER = 4.0  # of sphere and cylinder, in dioptres
+LETTER_SIZES = (-1.0, 2.0)  # in logMAR
+
+
+def blur(error: Tensor) -> Tensor:
+    r"""``β`` of a lens that differs from the prescription.
+
+    Args:
+        error: The errors of sphere and cylinder in dioptres, ``... x 2``.
+
+    Returns:
+        A ``...`` tensor, in dioptres.
+    """
+    return _squared_blur(error).sqrt()
+
+
+def _squared_blur(error: Tensor) -> Tensor:
+    sphere, cylinder = error.unbind(dim=-1)
+    return (sphere.square() + (sphere + cylinder).square()) / 2
+
+
+def visual_acuity(error: Tensor) -> Tensor:
+    r"""``VA = log10(1 + β²)`` of a lens that differs from the prescription.
+
+    Args:
+        error: The errors of sphere and cylinder in dioptres, ``... x 2``.
+
+    Returns:
+        A ``...`` tensor, in logMAR; 0 is 20/20, and less is better.
+    """
+    return torch.log1p(_squared_blur(error)) / math.log(10.0)
+
+
+class RefractionProblem(ContextProblem):
+    r"""Letters read or not by a patient who looks through a trial lens.
+
+    A trial is ``z = (s, S, C)``: a letter of size ``s`` (logMAR, -1 to 2) and a lens of
+    sphere ``S`` and cylinder ``C`` (dioptres, -4 to 4). The letter is read with
+    probability ``γ + (1 - γ - λ) Φ(a (s - VA(x)))``: the acuity is the size at which
+    the patient is halfway between guessing and reading. The reference context is 0.5
+    logMAR, the middle of the sizes, which a good lens makes easy and a bad one does
+    not. The score is ``-VA``, so its highest is 0.
+
+    With a batch of prescriptions the problem is a batch of patients, one for each
+    element of the batch of a model.
+
+    Example:
+        >>> patient = RefractionProblem(prescription=(-1.5, -0.75))
+        >>> X = patient.space.at_reference(torch.zeros(5, 2, dtype=torch.double))
+        >>> Y = patient.observe(X)  # 5 x 1
+        >>> -patient.score(X[:, 1:])  # VA in logMAR
+    """
+
+    prescription: Tensor
+
+    def __init__(
+        self,
+        slope: float = 5.0,
+        num_alternatives: int = 26,
+        prescription: Sequence[float] | Tensor = (0.0, 0.0),
+        lapse_rate: float = 0.0,
+    ) -> None:
+        r"""
+        Args:
+            slope: The slope ``a`` of the psychometric function, per logMAR.
+            num_alternatives: The number of letters to choose from; the guess rate ``γ``
+                is one of them.
+            prescription: The sphere and cylinder that give the best acuity,
+                ``batch_shape x 2``.
+            lapse_rate: The rate ``λ`` at which letters that are seen are misnamed.
+        """
+        super().__init__()
+        if not slope > 0.0:
+            raise InputDataError(f"Expected ``slope`` to be positive, but got {slope}.")
+        if num_alternatives < 2:
+            raise InputDataError(
+                "Expected ``num_alternatives`` to be at least 2, but got "
+                f"{num_alternatives}."
+            )
+        best = torch.as_tensor(prescription, dtype=torch.double)
+        if best.ndim == 0 or best.shape[-1] != 2 or not (best.abs() <= MAX_POWER).all():
+            raise InputDataError(
+                "Expected ``prescription`` to be sphere and cylinder, at most "
+                f"{MAX_POWER:g} dioptres, but got {prescription}."
+            )
+        self.slope = float(slope)
+        self.likelihood = ProbitLikelihood(1.0 / num_alternatives, lapse_rate)
+        self.register_buffer("prescription", best)
+
+    @property
+    def space(self) -> ContextSpace:
+        """The box of the trials, three columns, the letter size first."""
+        smallest, largest = LETTER_SIZES
+        bounds = [
+            [smallest, -MAX_POWER, -MAX_POWER],
+            [largest, MAX_POWER, MAX_POWER],
+        ]
+        return ContextSpace(
+            self.prescription.new_tensor(bounds),
+            context_dims=[0],
+            reference_context=sum(LETTER_SIZES) / 2,
+        )
+
+    @property
+    def optimal_score(self) -> float:
+        """The highest score: that of the prescription."""
+        return 0.0
+
+    def error(self, parameters: Tensor) -> Tensor:
+        r"""How far lenses are from the prescription.
+
+        Args:
+            parameters: Sphere and cylinder, ``batch_shape x n x 2``; ``n`` may be
+                missing if there is one patient.
+
+        Returns:
+            A tensor of the same shape.
+        """
+        if parameters.shape[-1] != 2:
+            raise BotorchTensorDimensionError(
+                "Expected parameters to have 2 columns, sphere and cylinder, but got "
+                f"shape {list(parameters.shape)}."
+            )
+        best = self.prescription.to(parameters)
+        return parameters - (best.unsqueeze(-2) if best.ndim > 1 else best)
+
+    def score(self, parameters: Tensor) -> Tensor:
+        r"""``-VA`` of lenses.
+
+        Args:
+            parameters: As in :meth:`error`.
+
+        Returns:
+            A tensor without the last dimension.
+        """
+        return -visual_acuity(self.error(parameters))
+
+    def latent(self, X: Tensor) -> Tensor:
+        r"""``a (s - VA(x))``.
+
+        Args:
+            X: Trials, ``batch_shape x n x 3``, the letter size first.
+
+        Returns:
+            A ``batch_shape x n`` tensor.
+        """
+        return self.slope * (X[..., 0] + self.score(X[..., 1:]))
+
+    def success_probability(self, X: Tensor) -> Tensor:
+        r"""The probability that the letter is read.
+
+        Args:
+            X: Trials, ``batch_shape x n x 3``, the letter size first.
+
+        Returns:
+            A ``batch_shape x n`` tensor.
+        """
+        return self.likelihood.probability(self.latent(X))

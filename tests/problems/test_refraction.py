@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import math
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from botorch_binary_context import suggest
+from botorch_binary_context.kernels import AdditiveContextKernel
+from botorch_binary_context.models import BinaryLaplaceGP
+from botorch_binary_context.problems import RefractionProblem, blur, visual_acuity
+from tests.helpers import RequireDevice, StrictTestCase, double, simple_kernel, uniform
+
+POWERS = st.floats(-8.0, 8.0)
+
+
+class TestAcuity(StrictTestCase):
+    def test_known_values(self) -> None:
+        for sphere, cylinder, expected in (
+            (0.0, 0.0, 0.0),
+            (1.0, 0.0, math.log10(2.0)),  # a sphere alone blurs by itself
+            (0.0, 2.0, math.log10(3.0)),
+            (1.0, -2.0, math.log10(2.0)),  # the circle of least confusion
+            (4.0, 4.0, math.log10(41.0)),  # a corner of the box
+        ):
+            found = visual_acuity(double([sphere, cylinder]))
+            self.assertAllClose(found, double(expected), rtol=1e-14, atol=0)
+
+    @given(POWERS, POWERS)
+    def test_blur(self, sphere: float, cylinder: float) -> None:
+        # The mean power and the cross-cylinder of Raasch's formula.
+        expected = math.hypot(sphere + cylinder / 2, cylinder / 2)
+        found = blur(double([sphere, cylinder]))
+        self.assertAllClose(found, double(expected), rtol=1e-12, atol=1e-150)
+
+    @given(POWERS, POWERS)
+    def test_prescription_is_best(self, sphere: float, cylinder: float) -> None:
+        error = double([sphere, cylinder])
+        self.assertGreaterEqual(float(visual_acuity(error)), 0.0)
+        self.assertLessEqual(
+            float(visual_acuity(error / 2)), float(visual_acuity(error))
+        )
+
+
+class TestProblem(StrictTestCase):
+    def test_space(self) -> None:
+        space = RefractionProblem().space
+        expected = double([[-1.0, -4.0, -4.0], [2.0, 4.0, 4.0]])
+        self.assertAllClose(space.bounds, expected)
+        self.assertEqual(space.context_dims, (0,))
+        self.assertAllClose(space.reference_context, double([0.5]))
+
+    def test_score(self) -> None:
+        problem = RefractionProblem(prescription=(-1.5, 0.75))
+        lenses = double([[-1.5, 0.75], [-0.5, 0.75], [-1.5, 2.75]])
+        expected = -double([0.0, math.log10(2.0), math.log10(3.0)])
+        self.assertAllClose(problem.score(lenses), expected)
+        self.assertEqual(problem.optimal_score, 0.0)
+
+    def test_psychometric_function(self) -> None:
+        problem = RefractionProblem(slope=4.0, num_alternatives=4, lapse_rate=0.05)
+        size = torch.linspace(-1, 2, 7, dtype=torch.double)
+        lens = double([1.0, 0.0]).expand(7, 2)
+        X = torch.cat([size.unsqueeze(-1), lens], dim=-1)
+        margin = 4.0 * (size - math.log10(2.0))
+        Phi = 0.5 * torch.erfc(-margin / math.sqrt(2.0))
+        self.assertAllClose(problem.success_probability(X), 0.25 + 0.7 * Phi)
+        self.assertAllClose(problem.latent(X), margin)
+
+    def test_acuity_is_halfway_between_guessing_and_reading(self) -> None:
+        problem = RefractionProblem(prescription=(1.0, -2.0))
+        lenses = 8 * uniform(5, 2) - 4
+        X = torch.cat([-problem.score(lenses).unsqueeze(-1), lenses], dim=-1)
+        halfway = torch.full((5,), (1 + 1 / 26) / 2, dtype=torch.double)
+        self.assertAllClose(problem.success_probability(X), halfway)
+
+    def test_observe(self) -> None:
+        problem = RefractionProblem()
+        X = double([[2.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]).unsqueeze(1).expand(2, 4000, 3)
+        outcomes = problem.observe(X, torch.Generator().manual_seed(0))
+        self.assertEqual(outcomes.shape, (2, 4000, 1))
+        rate = outcomes.mean(dim=(1, 2))
+        self.assertEqual(float(rate[0]), 1.0)
+        self.assertAllClose(rate[1], double(1 / 26), atol=0.01)
+
+    def test_batch_of_patients(self) -> None:
+        prescriptions = 6 * uniform(3, 2) - 3
+        X = torch.lerp(*RefractionProblem().space.bounds, uniform(3, 4, 3))
+        batch = RefractionProblem(prescription=prescriptions)
+        alone = [RefractionProblem(prescription=p) for p in prescriptions]
+        found = batch.success_probability(X)
+        expected = [p.success_probability(x) for p, x in zip(alone, X, strict=True)]
+        self.assertAllClose(found, torch.stack(expected))
+        self.assertAllClose(
+            batch.score(prescriptions.unsqueeze(-2)), torch.zeros(3, 1).double()
+        )
+
+    def test_wrong_arguments(self) -> None:
+        for name, value in (
+            ("slope", 0.0),
+            ("num_alternatives", 1),
+            ("prescription", (5.0, 0.0)),
+            ("prescription", (1.0, 2.0, 3.0)),
+            ("prescription", (math.nan, 0.0)),
+            ("lapse_rate", 1.0),
+        ):
+            with self.assertRaisesRegex(InputDataError, f"``{name}``"):
+                RefractionProblem(**{name: value})  # pyright: ignore
+        with self.assertRaisesRegex(BotorchTensorDimensionError, "2 columns"):
+            RefractionProblem().score(uniform(4, 3))
+
+    def test_a_patient_to_experiment_on(self) -> None:
+        problem = RefractionProblem(prescription=(1.5, -2.0)).double()
+        X = torch.lerp(*problem.space.bounds, uniform(10, 3))
+        kernel = AdditiveContextKernel(simple_kernel(2), [0]).double()
+        model = BinaryLaplaceGP(X, problem.observe(X), covar_module=kernel)
+        trial = suggest(model, problem.space, seed=0)
+        self.assertIn(problem.observe(trial).item(), (0.0, 1.0))
+
+    def test_device(self) -> None:
+        problem = RefractionProblem()
+        with RequireDevice():
+            X = torch.lerp(*problem.space.bounds, uniform(4, 3))
+            problem.observe(X)
+        self.assertEqual(problem.score(X[:, 1:].float()).dtype, torch.float)
