@@ -9,13 +9,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 ARGS ?=
+SLICE := --functions "Forrester et al (2008)" Levy --seeds 8 --iterations 10 \
+	--output build/bench
 
 # On matrices of this size more threads are slower, and tests run in two processes.
 export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench speed clean
 
 help: ## Show this list
 	@echo "Usage: make TARGET [ARGS=\"...\"]"
@@ -33,7 +35,13 @@ lint: $(INSTALLED) ## Check format, style and types
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 
-bench: $(INSTALLED) ## Measure the speed; ARGS goes to the benchmark
+bench: $(INSTALLED) ## Run a small slice of the studies and report on it
+	$(BIN)/python -m benchmarks run binary $(SLICE)
+	$(BIN)/python -m benchmarks run duels $(SLICE)
+	$(BIN)/python -m benchmarks report binary --output build/bench
+	$(BIN)/python -m benchmarks report duels --output build/bench
+
+speed: $(INSTALLED) ## Measure the speed; ARGS goes to the benchmark
 	$(BIN)/python -m benchmarks speed $(ARGS)
 
 clean: ## Delete caches and build products; the environment stays
