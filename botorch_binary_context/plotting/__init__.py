@@ -1,0 +1,34 @@
+r"""Pictures of models, acquisition functions and experiments.
+
+Every function draws on axes that it is given, or on those of a new figure, and
+returns them. New figures do not pass through ``pyplot``: none has to be closed.
+
+    >>> ax = plot_success_probability(model, space)
+    >>> ax.figure.savefig("success.png")
+
+Several on one figure fit best if it makes room for their titles and legends:
+
+    >>> figure, axes = plt.subplots(1, 2, layout="constrained")
+    >>> plot_posterior_mean(model, space, ax=axes[0])
+    >>> plot_success_probability(model, space, ax=axes[1])
+"""
+
+from botorch_binary_context.plotting.acquisition import plot_acquisition
+from botorch_binary_context.plotting.curves import (
+    plot_best_so_far,
+    plot_contexts,
+    plot_psychometric_curves,
+)
+from botorch_binary_context.plotting.posterior import (
+    plot_posterior_mean,
+    plot_success_probability,
+)
+
+__all__ = [
+    "plot_acquisition",
+    "plot_best_so_far",
+    "plot_contexts",
+    "plot_posterior_mean",
+    "plot_psychometric_curves",
+    "plot_success_probability",
+]

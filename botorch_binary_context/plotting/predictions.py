@@ -1,0 +1,188 @@
+r"""
+What a model says about many trials at once, and how sure it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.posteriors import GPyTorchPosterior
+from torch import Tensor
+
+from botorch_binary_context.acquisition.base import match_space
+from botorch_binary_context.acquisition.contrasts import contrast_moments
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.rules import recommend
+
+Values = Tensor | Sequence[float] | float
+
+
+class Band(NamedTuple):
+    r"""A quantity at many trials, between two bounds.
+
+    Attributes:
+        center: The mean.
+        low: The lower bound.
+        high: The upper bound.
+    """
+
+    center: Tensor
+    low: Tensor
+    high: Tensor
+
+
+@contextmanager
+def evaluating(model: LaplaceGP, space: ContextSpace) -> Iterator[ContextSpace]:
+    r"""Ask a model without gradients, and leave it in the mode it was in.
+
+    Args:
+        model: The model, without batch dimensions.
+        space: The box of the trials.
+
+    Yields:
+        The space, with the dtype and the device of the model.
+    """
+    if model.batch_shape:
+        raise UnsupportedError(
+            "Expected ``model`` to be one model, but got a batch of models of shape "
+            f"{list(model.batch_shape)}."
+        )
+    was_training = model.training
+    try:
+        with torch.no_grad():
+            yield match_space(space, model)
+    finally:
+        if was_training:
+            model.train()
+
+
+def as_row(values: Values, bounds: Tensor, name: str) -> Tensor:
+    r"""One number for each column of a box.
+
+    Args:
+        values: The numbers.
+        bounds: The ``2 x k`` bounds of the box.
+        name: The name of the argument, for the message.
+
+    Returns:
+        A tensor of ``k`` numbers like ``bounds``.
+    """
+    row = torch.as_tensor(values, dtype=bounds.dtype, device=bounds.device)
+    if row.numel() != bounds.shape[-1] or row.ndim > 1:
+        raise InputDataError(
+            f"Expected ``{name}`` to have one number for each of {bounds.shape[-1]} "
+            f"columns, but got {row.tolist()}."
+        )
+    return row.reshape(-1)
+
+
+def make_trial(
+    space: ContextSpace, at: Values | None, context: Values | None
+) -> Tensor:
+    r"""A trial from what was said of its parameters and of its context.
+
+    Args:
+        space: The box of the trials.
+        at: The parameters, by default those in the middle of the box.
+        context: The context, by default the reference context.
+
+    Returns:
+        A tensor of ``d`` numbers.
+    """
+    parameters = space.parameter_bounds.mean(dim=0)
+    if at is not None:
+        parameters = as_row(at, space.parameter_bounds, "at")
+    if context is None:
+        return space.at_reference(parameters)
+    return space.join(parameters, as_row(context, space.context_bounds, "context"))
+
+
+def find_opponent(
+    model: LaplaceGP, space: ContextSpace, opponent: Values | None
+) -> Tensor | None:
+    r"""The parameters that others are compared with.
+
+    Args:
+        model: The model.
+        space: The box of the trials.
+        opponent: The parameters that were asked for, or None.
+
+    Returns:
+        None for pass/fail outcomes; for duels the parameters, by default the
+        recommended ones.
+    """
+    is_duel = model.likelihood.points_per_trial == 2
+    if opponent is not None and not is_duel:
+        raise UnsupportedError(
+            "Expected ``opponent`` to be None for a model of pass/fail outcomes, but "
+            f"got {opponent}."
+        )
+    if opponent is not None:
+        return as_row(opponent, space.parameter_bounds, "opponent")
+    return recommend(model, space) if is_duel else None
+
+
+def as_candidates(
+    space: ContextSpace, trials: Tensor, opponent: Tensor | None
+) -> Tensor:
+    r"""Candidates as acquisition functions take them.
+
+    Args:
+        space: The box of the trials.
+        trials: A ``... x d`` tensor.
+        opponent: None, or the parameters that each trial is compared with, in its own
+            context.
+
+    Returns:
+        ``... x 1 x d`` trials or ``... x 2 x d`` duels.
+    """
+    if opponent is None:
+        return trials.unsqueeze(-2)
+    return torch.stack([trials, space.join(opponent, space.contexts(trials))], dim=-2)
+
+
+def latent_band(model: LaplaceGP, trials: Tensor, width: float) -> Band:
+    r"""The posterior mean of the latent function, and standard deviations around it.
+
+    Args:
+        model: The model.
+        trials: A ``... x d`` tensor.
+        width: The number of standard deviations on each side.
+
+    Returns:
+        The band.
+    """
+    # Points of their own: the covariance between them is not needed.
+    posterior = model.posterior(trials.unsqueeze(-2))
+    assert isinstance(posterior, GPyTorchPosterior)
+    mean, variance = posterior.mean[..., 0, 0], posterior.variance[..., 0, 0]
+    spread = width * variance.sqrt()
+    return Band(mean, mean - spread, mean + spread)
+
+
+def probability_band(model: LaplaceGP, candidates: Tensor, width: float) -> Band:
+    r"""The exact success probability, between quantiles of ``p(c=1|f)``.
+
+    The link is monotone, so it takes quantiles of the latent contrast to those of the
+    probability.
+
+    Args:
+        model: The model.
+        candidates: A ``... x q x d`` tensor of trials or duels.
+        width: The quantiles, as standard deviations from the mean of the contrast.
+
+    Returns:
+        The band.
+    """
+    mean, variance = contrast_moments(model, candidates)
+    likelihood, spread = model.likelihood, width * variance.sqrt()
+    return Band(
+        likelihood.expected_probability(mean, variance),
+        likelihood.probability(mean - spread),
+        likelihood.probability(mean + spread),
+    )
