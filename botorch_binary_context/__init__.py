@@ -17,6 +17,7 @@ from botorch_binary_context.kernels import (
     MultiplicativeContextKernel,
 )
 from botorch_binary_context.likelihoods import PreferenceLikelihood, ProbitLikelihood
+from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models import (
     BinaryLaplaceGP,
     LaplaceMarginalLogLikelihood,
@@ -49,6 +50,7 @@ __all__ = [
     "LabelPosterior",
     "LaplaceMarginalLogLikelihood",
     "LatentUpperConfidenceBound",
+    "LinearContextMean",
     "MaximallyUncertainChallenge",
     "MultiplicativeContextKernel",
     "OneShotContextualBinaryKnowledgeGradient",

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import copy
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.priors import LogNormalPrior
+from torch import Tensor
+
+from botorch_binary_context import (
+    AdditiveContextKernel,
+    BinaryLaplaceGP,
+    LaplaceMarginalLogLikelihood,
+    LinearContextMean,
+    suggest,
+)
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.sampling import draw_sample_paths
+from tests.helpers import RequireDevice, StrictTestCase, double, simple_kernel, uniform
+
+
+def outcomes(X: Tensor, slope: float) -> Tensor:
+    """Of tests that become easier with the first column."""
+    probability = torch.special.ndtr(slope * (X[..., :1] - 0.5))
+    return (uniform(*X.shape[:-1], 1, seed=7) < probability).double()
+
+
+class TestLinearContextMean(StrictTestCase):
+    def test_value(self) -> None:
+        X = uniform(3, 4, 5)
+        mean = LinearContextMean([0, -1], slope=2.0).double()
+        self.assertAllClose(mean(X), 2 * (X[..., 0] + X[..., 4]))
+        mean.slope = double([1.0, 3.0])
+        self.assertAllClose(mean(X), X[..., 0] + 3 * X[..., 4])
+
+    def test_batch(self) -> None:
+        mean = LinearContextMean([1], batch_shape=torch.Size([3])).double()
+        mean.slope = double([[1.0], [2.0], [3.0]])
+        X = uniform(2, 3, 4, 2)
+        expected = double([1.0, 2.0, 3.0])[:, None] * X[..., 1]
+        self.assertAllClose(mean(X), expected)
+
+    def test_posterior_without_data(self) -> None:
+        mean = LinearContextMean([0], slope=4.0).double()
+        kernel = AdditiveContextKernel(simple_kernel(2), [0]).double()
+        model = BinaryLaplaceGP(
+            uniform(0, 3), uniform(0, 1), covar_module=kernel, mean_module=mean
+        )
+        X = uniform(5, 3)
+        found = model.posterior(X).mean.squeeze(-1)
+        self.assertAllClose(found, 4 * X[:, 0])
+
+    def test_learns_the_slope(self) -> None:
+        X = uniform(200, 3)
+        slopes = []
+        for true_slope in (2.0, 8.0):
+            mean = LinearContextMean([0], 4.0, LogNormalPrior(1.4, 1.0)).double()
+            kernel = AdditiveContextKernel(simple_kernel(2), [0]).double()
+            kernel.context_variance = 1e-4
+            for parameter in kernel.parameters():
+                parameter.requires_grad_(False)
+            Y = outcomes(X, true_slope)
+            model = BinaryLaplaceGP(X, Y, covar_module=kernel, mean_module=mean)
+            fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+            slopes.append(mean.slope.item())
+        self.assertLess(slopes[0], 4.0)
+        self.assertGreater(slopes[1], 5.0)
+
+    def test_rules_and_paths(self) -> None:
+        mean = LinearContextMean([0], slope=4.0).double()
+        kernel = AdditiveContextKernel(simple_kernel(2), [0]).double()
+        X = uniform(10, 3)
+        model = BinaryLaplaceGP(
+            X, outcomes(X, 4.0), covar_module=kernel, mean_module=mean
+        )
+        box = double([[0.0] * 3, [1.0] * 3])
+        space = ContextSpace(box, context_dims=[0], reference_context=0.5)
+        self.assertEqual(suggest(model, space, "cjes", seed=0).shape, (1, 3))
+        paths = draw_sample_paths(model, 4096, bounds=space.bounds, seed=0)
+        test_X = uniform(4, 3, seed=1)
+        expected = model.posterior(test_X).mean.squeeze(-1)
+        with torch.no_grad():
+            self.assertAllClose(paths(test_X).mean(dim=0), expected, atol=0.1)
+
+    def test_copies_and_state(self) -> None:
+        mean = LinearContextMean([0], slope=3.0).double()
+        other = LinearContextMean([0]).double()
+        other.load_state_dict(mean.state_dict())
+        for same in (other, copy.deepcopy(mean)):
+            self.assertAllClose(same.slope, double([3.0]))
+
+    def test_device(self) -> None:
+        with RequireDevice():
+            mean = LinearContextMean([0], slope=3.0)
+            mean(uniform(4, 2).float())
+
+    def test_wrong_arguments(self) -> None:
+        with self.assertRaisesRegex(InputDataError, "``context_dims``"):
+            LinearContextMean([])
+        with self.assertRaisesRegex(InputDataError, "``slope``"):
+            LinearContextMean([0], slope=0.0)
+        with self.assertRaisesRegex(InputDataError, "``context_dims``"):
+            LinearContextMean([5])(uniform(4, 3))
