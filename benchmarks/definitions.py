@@ -5,6 +5,7 @@ The studies: which rules run on which functions, how often, and with what kernel
 [Fauvel2022contextual]_, with further rules beside the paper's. ``threshold`` is the
 harder family, where the informative context depends on the parameters. ``duels-kg``
 adds the knowledge gradient, which is slow, to the duels of some functions and seeds.
+``refraction`` and ``refraction-anywhere`` are those of :mod:`benchmarks.refraction`.
 """
 
 from __future__ import annotations
@@ -13,109 +14,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import torch
 from botorch.exceptions import InputDataError
-from gpytorch.kernels import ConstantKernel, Kernel
 
-from benchmarks import hyperparameters
-from benchmarks.hyperparameters import Hyperparameters
-from botorch_binary_context.kernels import (
-    AdditiveContextKernel,
-    MultiplicativeContextKernel,
+from benchmarks import refraction
+from benchmarks.cases import (
+    SLOPE,
+    Case,
+    benchmark_case,
+    load_hyperparameters,
+    multiplicative_kernel,
+    threshold_kernel,
 )
 from botorch_binary_context.problems import (
     BENCHMARKS,
     BinaryContextProblem,
-    ContextProblem,
     DuelContextProblem,
-    ScaledObjective,
     ThresholdContextProblem,
     make_objective,
 )
 from botorch_binary_context.rules import BINARY_RULES, DUEL_RULES
 
 INITIAL_TRIALS = 5
-SLOPE = 3.0
-
-
-def multiplicative_kernel(fitted: Hyperparameters) -> Kernel:
-    r"""``s s' k(x,x')``.
-
-    Args:
-        fitted: The hyperparameters of the function.
-
-    Returns:
-        The kernel.
-    """
-    return MultiplicativeContextKernel(fitted.covar_module(), [0])
-
-
-def threshold_kernel(fitted: Hyperparameters) -> Kernel:
-    r"""``θ t t' + k(x,x') + constant``, for ``f(t,x) = a (g(x) - t)``.
-
-    Args:
-        fitted: The hyperparameters of the function ``g``.
-
-    Returns:
-        The kernel; ``θ`` and the constant are ``a²``, and ``k`` is scaled by it.
-    """
-    constant = ConstantKernel().double()
-    constant.constant = torch.tensor([SLOPE**2], dtype=torch.double)
-    smooth = fitted.covar_module()
-    smooth.outputscale = SLOPE**2 * fitted.outputscale
-    kernel = AdditiveContextKernel(smooth + constant, [0])
-    kernel.context_variance = SLOPE**2
-    return kernel
-
-
-@dataclass(frozen=True)
-class Case:
-    r"""A problem and the model that an experiment makes of it.
-
-    Attributes:
-        problem: The problem; its seeds may be a batch of problems.
-        kernel: The kernel of the model.
-        guess_rate: The guess rate of the model.
-        randomness: What the first trials and the noise of a seed are drawn for; equal
-            for cases that are to be compared.
-        refits: The numbers of trials at which the hyperparameters are learned.
-    """
-
-    problem: ContextProblem
-    kernel: Kernel
-    randomness: str
-    guess_rate: float = 0.0
-    refits: frozenset[int] = frozenset()
-
-
-def load_hyperparameters(name: str) -> Hyperparameters:
-    r"""The stored hyperparameters of a benchmark function.
-
-    Args:
-        name: The name of the function.
-
-    Returns:
-        The hyperparameters.
-    """
-    return hyperparameters.load(name)
-
-
-def benchmark_case(
-    problem: Callable[[ScaledObjective], ContextProblem],
-    kernel: Callable[[Hyperparameters], Kernel],
-) -> Callable[[str, Hyperparameters, int], Case]:
-    r"""What makes the cases of a study of the benchmark functions.
-
-    Args:
-        problem: Makes the problem of an objective.
-        kernel: Makes the kernel from the hyperparameters of a function.
-
-    Returns:
-        The ``case`` of a study.
-    """
-    return lambda name, fitted, _: Case(
-        problem(make_objective(name)), kernel(fitted), randomness=name
-    )
 
 
 def optimum_of_benchmark(name: str) -> float:
@@ -223,6 +142,15 @@ PAPER_TABLE_2 = {
     "bald": (4, 9),
     "random": (5, 5),
 }
+PAPER_TABLE_3 = {
+    "ucb-ald": (1, 35),
+    "ts-ald": (2, 26),
+    "ucb-random": (3, 15),
+    "bald": (4, 8),
+    "ts-random": (5, 3),
+    "random": (6, 0),
+}
+REFRACTION_RULES = (*PAPER_TABLE_3, "lucb-ald", "cbkg", "cjes")
 # From one to six variables, and all three kernels of the paper.
 KG_FUNCTIONS = (
     "Ackley",
@@ -270,6 +198,30 @@ _ALL = (
         ),
         rules=tuple(BINARY_RULES),
         seeds=20,
+    ),
+    Study(
+        "refraction",
+        refraction.load,
+        refraction.centered_case,
+        rules=REFRACTION_RULES,
+        functions=tuple(map(refraction.name_case, refraction.SLOPES)),
+        seeds=20,
+        iterations=260,
+        paper=PAPER_TABLE_3,
+        optimum=lambda _: 0.0,
+    ),
+    Study(
+        "refraction-anywhere",
+        refraction.load,
+        refraction.anywhere_case,
+        rules=tuple(BINARY_RULES),
+        functions=tuple(
+            refraction.name_case(slope, surrogate)
+            for slope in (2, 5, 8)
+            for surrogate in refraction.SURROGATES
+        ),
+        iterations=150,
+        optimum=lambda _: 0.0,
     ),
 )
 #: The studies by their names.

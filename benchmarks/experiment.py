@@ -22,14 +22,10 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
-from benchmarks.definitions import INITIAL_TRIALS, STUDIES, Case
+from benchmarks.cases import Case
+from benchmarks.definitions import INITIAL_TRIALS, STUDIES
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.likelihoods import ProbitLikelihood
-from botorch_binary_context.models import (
-    BinaryLaplaceGP,
-    LaplaceMarginalLogLikelihood,
-    PreferenceLaplaceGP,
-)
+from botorch_binary_context.models import LaplaceMarginalLogLikelihood
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.problems import (
     ContextProblem,
@@ -136,8 +132,7 @@ def make_case(task: Task) -> Case:
     """
     study = STUDIES[task.study]
     case = study.case(task.function, task.hyperparameters, task.seeds)
-    problem, kernel = case.problem.to(task.device), case.kernel.to(task.device)
-    return replace(case, problem=problem, kernel=kernel)
+    return replace(case, problem=case.problem.to(task.device))
 
 
 def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
@@ -145,7 +140,7 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
     problem, space = case.problem, case.problem.space
     first, noise = draw_randomness(task, case)
     labels = draw_labels(problem, first, noise[:, :INITIAL_TRIALS])
-    model = _make_model(case, first, labels)
+    model = case.model(first, labels)
     rows = defaultdict(list)
     for i in range(task.iterations):
         seed = derive_seed(task.study, task.function, task.rule, i)
@@ -223,16 +218,6 @@ def draw_labels(problem: ContextProblem, trials: Tensor, noise: Tensor) -> Tenso
         A ``seeds x n x 1`` tensor of zeros and ones.
     """
     return (noise < problem.success_probability(trials)).to(trials).unsqueeze(-1)
-
-
-def _make_model(case: Case, trials: Tensor, labels: Tensor) -> LaplaceGP:
-    """The model of the first trials, with the hyperparameters of the case."""
-    if _is_duel(case.problem):
-        return PreferenceLaplaceGP(trials, labels, covar_module=case.kernel)
-    likelihood = ProbitLikelihood(case.guess_rate)
-    return BinaryLaplaceGP(
-        trials, labels, likelihood=likelihood, covar_module=case.kernel
-    )
 
 
 def _learn(model: LaplaceGP) -> LaplaceGP:

@@ -22,6 +22,7 @@ from botorch_binary_context.models import (
     BinaryLaplaceGP,
     LaplaceMarginalLogLikelihood,
     PreferenceLaplaceGP,
+    psychometric_gp,
 )
 from botorch_binary_context.optim import SearchOptions
 from botorch_binary_context.posteriors import ClassProbability, LabelPosterior
@@ -62,6 +63,7 @@ __all__ = [
     "draw_weight_space_paths",
     "gen_one_shot_knowledge_gradient_initial_conditions",
     "probability",
+    "psychometric_gp",
     "recommend",
     "suggest",
 ]

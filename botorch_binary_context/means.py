@@ -5,6 +5,7 @@ Prior means of the latent function that know what a context does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -17,7 +18,7 @@ from botorch_binary_context.context import normalize_context_dims, take_columns
 
 
 class LinearContextMean(Mean):
-    r"""``m(s,x) = aᵀs`` with ``a > 0``: tests become easier as the context rises.
+    r"""``m(s,x) = ±aᵀs`` with ``a > 0``: tests become easier, or harder, with ``s``.
 
     The kernel ``θ s s' + k(x,x')`` alone leaves open which way a context goes. Where
     that is known, as it is of the size of a letter, this mean says so; ``θ`` is then
@@ -36,6 +37,7 @@ class LinearContextMean(Mean):
         context_dims: Sequence[int],
         slope: float = 1.0,
         slope_prior: Prior | None = None,
+        falling: bool = False,
         batch_shape: torch.Size = torch.Size(),  # noqa: B008
     ) -> None:
         r"""
@@ -43,6 +45,7 @@ class LinearContextMean(Mean):
             context_dims: The context columns; negative ones count from the end.
             slope: What the slopes begin with.
             slope_prior: A prior of the slopes.
+            falling: Whether the mean falls with the context: tests become harder.
             batch_shape: The batch shape of the model.
         """
         super().__init__()
@@ -53,6 +56,7 @@ class LinearContextMean(Mean):
         if not slope > 0.0:
             raise InputDataError(f"Expected ``slope`` to be positive, but got {slope}.")
         self.context_dims = tuple(int(i) for i in context_dims)
+        self.sign = -1.0 if falling else 1.0
         shape = (*batch_shape, len(self.context_dims))
         device = torch.get_default_device()
         self.register_parameter(
@@ -86,12 +90,13 @@ class LinearContextMean(Mean):
             A ``... x batch_shape x q`` tensor.
         """
         columns = normalize_context_dims(self.context_dims, x.shape[-1])
-        return (take_columns(x, columns) * self.slope.unsqueeze(-2)).sum(dim=-1)
+        effects = take_columns(x, columns) * self.slope.unsqueeze(-2)
+        return self.sign * effects.sum(dim=-1)
 
 
 def _get_slope(mean: LinearContextMean) -> Tensor:
     return mean.slope
 
 
-def _set_slope(mean: LinearContextMean, value: Tensor) -> None:
+def _set_slope(mean: Any, value: Any) -> Any:
     mean.slope = value

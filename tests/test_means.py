@@ -33,6 +33,8 @@ class TestLinearContextMean(StrictTestCase):
         self.assertAllClose(mean(X), 2 * (X[..., 0] + X[..., 4]))
         mean.slope = double([1.0, 3.0])
         self.assertAllClose(mean(X), X[..., 0] + 3 * X[..., 4])
+        falling = LinearContextMean([0], slope=2.0, falling=True).double()
+        self.assertAllClose(falling(X), -2 * X[..., 0])
 
     def test_batch(self) -> None:
         mean = LinearContextMean([1], batch_shape=torch.Size([3])).double()

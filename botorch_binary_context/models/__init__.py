@@ -3,5 +3,11 @@ r"""Models of pass/fail outcomes and of duels, and their marginal likelihood."""
 from botorch_binary_context.models.binary_gp import BinaryLaplaceGP
 from botorch_binary_context.models.mll import LaplaceMarginalLogLikelihood
 from botorch_binary_context.models.preference_gp import PreferenceLaplaceGP
+from botorch_binary_context.models.psychometric import psychometric_gp
 
-__all__ = ["BinaryLaplaceGP", "LaplaceMarginalLogLikelihood", "PreferenceLaplaceGP"]
+__all__ = [
+    "BinaryLaplaceGP",
+    "LaplaceMarginalLogLikelihood",
+    "PreferenceLaplaceGP",
+    "psychometric_gp",
+]

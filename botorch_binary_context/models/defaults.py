@@ -17,6 +17,13 @@ from gpytorch.priors import GammaPrior, LogNormalPrior
 
 from botorch_binary_context.kernels import AdditiveContextKernel
 
+# Of psychometric functions, with parameters in [0, 1] and contexts in [-1, 1].
+CONTEXT_VARIANCE = 4.0
+OUTPUTSCALE, OUTPUTSCALE_SPREAD = 9.0, 0.7
+LENGTHSCALE, LENGTHSCALE_SPREAD = 0.25, 0.4
+SHORTEST = 0.02
+LEVEL_VARIANCE = 25.0
+
 
 def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
     r"""A squared exponential kernel with priors that ten trials cannot overrule.
@@ -46,10 +53,7 @@ def psychometric_covar_module(
 ) -> AdditiveContextKernel:
     r"""``θ s s' + k(x,x') + constant``, with priors for psychometric functions.
 
-    For parameters in the unit cube and contexts in [-1, 1], where ``f(s,x) = a s +
-    b(x)``: the slope ``a`` of a test that goes from too hard to too easy is about 5,
-    the performance ``b`` varies by about 3 around a level that may be anywhere in the
-    range of the contexts, and its peak may be as narrow as a quarter of the box.
+    For parameters in the unit cube and contexts in [-1, 1].
 
     Args:
         dim: The number of columns of a trial.
@@ -60,25 +64,27 @@ def psychometric_covar_module(
         The kernel, with a set of hyperparameters for each element of the batch.
     """
     num_parameters = dim - len(context_dims)
-    location = math.log(0.25) + 0.5 * math.log(num_parameters / 2)
-    lengthscale_prior = LogNormalPrior(location, 0.4)
+    lengthscale = LENGTHSCALE * math.sqrt(num_parameters / 2)
     smooth = ScaleKernel(
         RBFKernel(
             ard_num_dims=num_parameters,
             batch_shape=batch_shape,
-            lengthscale_prior=lengthscale_prior,
-            lengthscale_constraint=GreaterThan(0.025),
+            lengthscale_prior=LogNormalPrior(math.log(lengthscale), LENGTHSCALE_SPREAD),
+            lengthscale_constraint=GreaterThan(SHORTEST),
         ),
         batch_shape=batch_shape,
-        outputscale_prior=LogNormalPrior(math.log(9.0), 0.7),
+        outputscale_prior=LogNormalPrior(math.log(OUTPUTSCALE), OUTPUTSCALE_SPREAD),
     )
-    smooth.base_kernel.lengthscale = math.exp(location)
-    smooth.outputscale = 9.0
-    level = ConstantKernel(batch_shape=batch_shape)
-    level.constant = torch.full((*batch_shape, 1), 25.0)
-    level.raw_constant.requires_grad_(False)
-    kernel = AdditiveContextKernel(
-        smooth + level, context_dims, LogNormalPrior(math.log(50.0), 0.7)
-    )
-    kernel.context_variance = 50.0
+    smooth.base_kernel.initialize(lengthscale=lengthscale)
+    smooth.outputscale = OUTPUTSCALE
+    kernel = AdditiveContextKernel(smooth + _level(batch_shape), context_dims)
+    kernel.context_variance = CONTEXT_VARIANCE
+    kernel.raw_context_variance.requires_grad_(False)
     return kernel
+
+
+def _level(batch_shape: torch.Size) -> ConstantKernel:
+    """The level of the performance, which may be anywhere; it is not learned."""
+    level = ConstantKernel(batch_shape=batch_shape)
+    level.initialize(constant=LEVEL_VARIANCE)
+    return level.requires_grad_(False)

@@ -2,13 +2,8 @@ import torch
 from botorch.exceptions import InputDataError
 from linear_operator import to_dense
 
-from benchmarks.definitions import (
-    KG_FUNCTIONS,
-    STUDIES,
-    estimate_cost,
-    multiplicative_kernel,
-    threshold_kernel,
-)
+from benchmarks.cases import multiplicative_kernel, threshold_kernel
+from benchmarks.definitions import KG_FUNCTIONS, STUDIES, estimate_cost
 from benchmarks.hyperparameters import Hyperparameters
 from botorch_binary_context.problems import BENCHMARKS
 from tests.benchmarks.studies import stub_hyperparameters
@@ -26,9 +21,14 @@ class TestStudies(StrictTestCase):
             "duels": (7, 34, 40),
             "duels-kg": (1, 10, 20),
             "threshold": (11, 34, 20),
+            "refraction": (9, 8, 20),
+            "refraction-anywhere": (11, 18, 40),
         }
         self.assertEqual(sizes, expected)
-        self.assertEqual({study.iterations for study in STUDIES.values()}, {60})
+        lengths = {name: study.iterations for name, study in STUDIES.items()}
+        self.assertEqual(lengths.pop("refraction"), 260)
+        self.assertEqual(lengths.pop("refraction-anywhere"), 150)
+        self.assertEqual(set(lengths.values()), {60})
 
     def test_paper_tables(self) -> None:
         for study in STUDIES.values():

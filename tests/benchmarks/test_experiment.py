@@ -1,7 +1,7 @@
 import polars as pl
 import torch
 
-from benchmarks.definitions import Case
+from benchmarks.cases import Case
 from benchmarks.experiment import (
     SCHEMA,
     derive_seed,

@@ -1,0 +1,292 @@
+r"""
+The studies of refraction: a simulated patient, and surrogates of increasing care.
+
+``refraction`` is section 5 of [Fauvel2022contextual]_: the prescription is the center
+of the box, and the surrogate, ``θ s s' + k(x,x')``, has the hyperparameters that
+maximise the likelihood of 1000 simulated responses of the same patient.
+
+``refraction-anywhere`` draws a prescription for every seed. Its surrogates begin with
+the paper's and change one thing after the other until they are the default of the
+package for psychometric functions, which nobody has fitted to the patient.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import ConstantKernel, RBFKernel, ScaleKernel
+from torch import Tensor
+from tqdm import tqdm
+
+from benchmarks.cases import Case
+from botorch_binary_context.kernels import AdditiveContextKernel
+from botorch_binary_context.models import (
+    BinaryLaplaceGP,
+    LaplaceMarginalLogLikelihood,
+    psychometric_gp,
+)
+from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.problems import RefractionProblem
+
+SLOPES = tuple(range(1, 9))
+PATH = Path(__file__).with_suffix(".json")
+NUM_RESPONSES = 1000
+SEED = 0
+
+
+@dataclass(frozen=True)
+class PaperSurrogate:
+    r"""The hyperparameters of ``θ s s' + k(x,x')``, in logMAR and dioptres.
+
+    Attributes:
+        context_variance: ``θ``.
+        outputscale: The variance of ``k``.
+        lengthscales: Those of ``k``, a squared exponential.
+    """
+
+    context_variance: float
+    outputscale: float
+    lengthscales: tuple[float, float]
+
+    def covar_module(self) -> AdditiveContextKernel:
+        r"""The kernel.
+
+        Returns:
+            A kernel of ``(s, S, C)`` trials.
+        """
+        base = ScaleKernel(RBFKernel(ard_num_dims=2))
+        kernel = AdditiveContextKernel(base, context_dims=[0]).double()
+        lengthscale = torch.tensor([self.lengthscales], dtype=torch.double)
+        base.base_kernel.initialize(lengthscale=lengthscale)
+        base.outputscale = self.outputscale
+        kernel.context_variance = self.context_variance
+        return kernel
+
+
+def fit_surrogate(problem: RefractionProblem) -> PaperSurrogate:
+    r"""The surrogate that maximises the likelihood of simulated responses.
+
+    Args:
+        problem: The patient.
+
+    Returns:
+        The hyperparameters.
+    """
+    generator = torch.Generator().manual_seed(SEED)
+    low, high = problem.space.bounds
+    unit = torch.rand(
+        NUM_RESPONSES, 3, dtype=torch.double, generator=generator, device="cpu"
+    )
+    X = low + (high - low) * unit
+    kernel = PaperSurrogate(25.0, 9.0, (2.0, 2.0)).covar_module()
+    model = BinaryLaplaceGP(X, problem.observe(X, generator), covar_module=kernel)
+    fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+    smooth: Any = kernel.base_kernel
+    sphere, cylinder = smooth.base_kernel.lengthscale.flatten().tolist()
+    return PaperSurrogate(
+        kernel.context_variance.item(), smooth.outputscale.item(), (sphere, cylinder)
+    )
+
+
+def load(case: str) -> PaperSurrogate:
+    r"""The surrogate of the paper, fitted to a patient with the prescription (0, 0).
+
+    Args:
+        case: The name of a case, which begins with the slope.
+
+    Returns:
+        The hyperparameters.
+    """
+    slope = parse_slope(case)
+    fitted = json.loads(PATH.read_text(encoding="utf-8"))[str(slope)]
+    lengthscales = tuple(fitted.pop("lengthscales"))
+    return PaperSurrogate(**fitted, lengthscales=lengthscales)
+
+
+def name_case(slope: int, surrogate: str | None = None) -> str:
+    r"""The name of a case.
+
+    Args:
+        slope: The slope of the psychometric function.
+        surrogate: The name of the surrogate.
+
+    Returns:
+        Such as ``slope 5`` or ``slope 5, paper``.
+    """
+    return f"slope {slope}" + (f", {surrogate}" if surrogate else "")
+
+
+def parse_slope(case: str) -> int:
+    r"""The slope in the name of a case.
+
+    Args:
+        case: The name.
+
+    Returns:
+        The slope.
+    """
+    return int(case.split(",")[0].removeprefix("slope "))
+
+
+# Models of increasing care, each as a function of the trials, their outcomes, the
+# hyperparameters of the paper's surrogate and the patient.
+ModelMaker = Callable[[Tensor, Tensor, PaperSurrogate, RefractionProblem], LaplaceGP]
+ROBUST = PaperSurrogate(25.0, 9.0, (2.0, 2.0))
+LEVEL_VARIANCE = 25.0
+
+
+def as_in_the_paper(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryLaplaceGP:
+    r"""``θ s s' + k(x,x')``, fitted to a patient with the prescription (0, 0)."""
+    return BinaryLaplaceGP(X, Y, covar_module=fitted.covar_module().to(X))
+
+
+def with_a_level(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryLaplaceGP:
+    r"""A constant in the kernel: the level of the performance is not known."""
+    kernel = fitted.covar_module()
+    level = ConstantKernel().double()
+    level.initialize(constant=LEVEL_VARIANCE)
+    kernel.base_kernel = kernel.base_kernel + level
+    return BinaryLaplaceGP(X, Y, covar_module=kernel.to(X))
+
+
+def with_robust_lengthscales(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryLaplaceGP:
+    r"""Lengthscales of 2 dioptres, fitted to nobody."""
+    return with_a_level(X, Y, ROBUST, problem)
+
+
+def with_a_direction(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryLaplaceGP:
+    r"""Large letters are easier: the package's default, without guesses."""
+    return psychometric_gp(X, Y, problem.space)
+
+
+def with_guesses(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryLaplaceGP:
+    r"""The package's default, with the guess rate of the task."""
+    return psychometric_gp(X, Y, problem.space, problem.likelihood.guess_rate)
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    r"""A way to model a patient.
+
+    Attributes:
+        make: Makes the model.
+        learns: Whether hyperparameters are learned as trials come in.
+    """
+
+    make: ModelMaker
+    learns: bool = False
+
+
+#: From the paper's surrogate to the package's default, one change at a time.
+SURROGATES = {
+    "paper": Surrogate(as_in_the_paper),
+    "level": Surrogate(with_a_level),
+    "robust": Surrogate(with_robust_lengthscales),
+    "direction": Surrogate(with_a_direction),
+    "learned": Surrogate(with_a_direction, learns=True),
+    "default": Surrogate(with_guesses, learns=True),
+}
+LEARN_AT = frozenset((10, 15, 20, 25, 30, 40, 50, 60, 75, 90, 105, 120, 135, 150))
+MOST_POWER = 3.0  # of the prescriptions that are drawn
+
+
+def centered_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
+    r"""A patient with the prescription (0, 0) and the paper's surrogate.
+
+    Args:
+        name: The name of the case.
+        fitted: The hyperparameters of the surrogate.
+        seeds: Not used; all seeds have the same prescription.
+
+    Returns:
+        The case.
+    """
+    problem = RefractionProblem(parse_slope(name))
+    return Case(
+        problem,
+        lambda X, Y: as_in_the_paper(X, Y, fitted, problem),
+        randomness=f"refraction, {name}",
+    )
+
+
+def anywhere_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
+    r"""Patients with prescriptions of their own and one of the surrogates.
+
+    Args:
+        name: The name of the case.
+        fitted: The hyperparameters of the paper's surrogate.
+        seeds: The number of patients.
+
+    Returns:
+        The case.
+    """
+    surrogate = SURROGATES[name.split(", ")[1]]
+    problem = RefractionProblem(
+        parse_slope(name), prescription=draw_prescriptions(seeds)
+    )
+    return Case(
+        problem,
+        lambda X, Y: surrogate.make(X, Y, fitted, problem),
+        randomness=f"refraction-anywhere, {parse_slope(name)}",
+        refits=LEARN_AT if surrogate.learns else frozenset(),
+    )
+
+
+def draw_prescriptions(seeds: int) -> Tensor:
+    r"""A prescription for every seed, whatever the number of seeds.
+
+    Args:
+        seeds: The number of seeds.
+
+    Returns:
+        A ``seeds x 2`` tensor of sphere and cylinder in dioptres.
+    """
+    generator = torch.Generator().manual_seed(SEED)
+    unit = torch.rand(seeds, 2, dtype=torch.double, generator=generator, device="cpu")
+    return MOST_POWER * (2 * unit - 1)
+
+
+def add_command(commands: Any) -> None:
+    r"""Add ``refraction-hyperparameters`` to the command line.
+
+    Args:
+        commands: What ``add_subparsers`` returned.
+    """
+    parser = commands.add_parser(
+        "refraction-hyperparameters", help="fit the paper's surrogate of a patient"
+    )
+    parser.add_argument("--output", type=Path, default=PATH, help="the data file")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    r"""Fit the surrogate for every slope and write the data file.
+
+    Args:
+        arguments: The parsed command line.
+    """
+    torch.set_num_threads(1)
+    fitted = {
+        str(slope): asdict(fit_surrogate(RefractionProblem(slope)))
+        for slope in tqdm(SLOPES, desc="refraction", unit="slope")
+    }
+    text = json.dumps(fitted, indent=2) + "\n"
+    arguments.output.write_text(text, encoding="utf-8")
+    print(f"Hyperparameters: {arguments.output.resolve()}")

@@ -1,0 +1,81 @@
+r"""
+The default model of psychometric functions: ``f(s,x) = a s + b(x)``.
+
+A test of difficulty ``s`` is passed with a probability that rises along a sigmoid in
+``s``, and the parameters ``x`` shift that curve. The priors are meant for an experiment
+that nobody has fitted a model to: what they assume is said in :func:`psychometric_gp`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from botorch.models.transforms.input import Normalize
+from gpytorch.priors import LogNormalPrior
+from torch import Tensor
+
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.means import LinearContextMean
+from botorch_binary_context.models.binary_gp import BinaryLaplaceGP
+from botorch_binary_context.models.defaults import psychometric_covar_module
+
+# In the coordinates of the model: parameters in [0, 1], contexts in [-1, 1].
+SLOPE, SLOPE_SPREAD = 6.0, 0.5
+
+
+def psychometric_gp(
+    train_X: Tensor,
+    train_Y: Tensor,
+    space: ContextSpace,
+    guess_rate: float = 0.0,
+    lapse_rate: float = 0.0,
+    harder: bool = False,
+) -> BinaryLaplaceGP:
+    r"""A model of a psychometric function that the parameters shift.
+
+    Args:
+        train_X: The trials, ``batch_shape x n x d``; ``n`` may be zero.
+        train_Y: Their outcomes, ``batch_shape x n x 1``: 1 for a pass, 0 for a fail.
+        space: The box of the trials.
+        guess_rate: The rate of passes of a test that is too hard, ``1/k`` if one of
+            ``k`` alternatives is to be chosen.
+        lapse_rate: The rate of fails of a test that is too easy.
+        harder: Whether tests become harder as the context rises.
+
+    Returns:
+        The model, with a set of hyperparameters for each element of the batch.
+
+    Example:
+        >>> model = psychometric_gp(train_X, train_Y, space, guess_rate=1 / 26)
+        >>> fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+    """
+    batch_shape = train_X.shape[:-2]
+    context_dims = space.context_dims
+    prior = LogNormalPrior(math.log(SLOPE), SLOPE_SPREAD)
+    mean = LinearContextMean(context_dims, SLOPE, prior, harder, batch_shape)
+    kernel = psychometric_covar_module(space.dim, context_dims, batch_shape)
+    return BinaryLaplaceGP(
+        train_X,
+        train_Y,
+        likelihood=ProbitLikelihood(guess_rate, lapse_rate),
+        covar_module=kernel.to(train_X),
+        mean_module=mean.to(train_X),
+        input_transform=center_contexts(space),
+    )
+
+
+def center_contexts(space: ContextSpace) -> Normalize:
+    r"""Takes parameters to the unit cube and contexts to [-1, 1].
+
+    Args:
+        space: The box of the trials.
+
+    Returns:
+        The input transform.
+    """
+    bounds = space.bounds.clone()
+    columns = list(space.context_dims)
+    # What begins in the middle and has half the width goes from -1 to 1.
+    bounds[0, columns] = space.context_bounds.mean(dim=0)
+    return Normalize(space.dim, bounds=bounds)
