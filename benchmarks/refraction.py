@@ -155,7 +155,7 @@ def with_a_level(
     r"""A constant in the kernel: the level of the performance is not known."""
     kernel = fitted.covar_module()
     level = ConstantKernel().double()
-    level.initialize(constant=LEVEL_VARIANCE)
+    level.constant = LEVEL_VARIANCE * torch.ones_like(level.constant)
     kernel.base_kernel = kernel.base_kernel + level
     return BinaryLaplaceGP(X, Y, covar_module=kernel.to(X))
 

@@ -86,5 +86,5 @@ def psychometric_covar_module(
 def _level(batch_shape: torch.Size) -> ConstantKernel:
     """The level of the performance, which may be anywhere; it is not learned."""
     level = ConstantKernel(batch_shape=batch_shape)
-    level.initialize(constant=LEVEL_VARIANCE)
+    level.constant = LEVEL_VARIANCE * torch.ones_like(level.constant)
     return level.requires_grad_(False)

@@ -1,0 +1,200 @@
+r"""Tests of the settings of an experiment, and of TOML files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+
+from botorch_binary_context.experiment import (
+    Context,
+    Duels,
+    NamedSpace,
+    PassFail,
+    Real,
+    Settings,
+)
+from tests.experiment.simulation import CONTINUOUS, MIXED, duels, pass_fail
+
+PLAIN = NamedSpace([Real("x", 0, 1)])
+
+TOML = """
+rule = "ts-ald"
+seed = 7
+
+[feedback]
+kind = "pass/fail"
+guess_rate = 0.04
+lapse_rate = 0.02
+
+[[parameters]]
+name = "gain"
+low = 0.1
+high = 10
+scale = "log"
+
+[[parameters]]
+name = "taps"
+type = "integer"
+low = 1
+high = 9
+
+[[parameters]]
+name = "window"
+type = "categorical"
+values = ["hann", "box", "flat"]
+
+[[contexts]]
+name = "noise"
+levels = [0.0, 1.0, 1.5, 2.5, 4.0]
+reference = 2.0
+harder = "up"
+
+[hyperparameters]
+outputscale = 4.0
+lengthscale = [0.3, 0.3, 0.5, 0.5, 0.5]
+"""
+
+
+class TestDefaults:
+    def test_pass_fail(self) -> None:
+        settings = pass_fail()
+        assert (settings.rule, settings.kernel) == ("ucb-ald", "additive")
+        assert settings.initial_trials == 6  # two for each variable
+
+    def test_duels(self) -> None:
+        settings = duels()
+        assert (settings.rule, settings.kernel) == ("muc-ald", "product")
+
+    def test_no_contexts(self) -> None:
+        settings = Settings(PLAIN)
+        assert settings.kernel is None
+        assert settings.initial_trials == 5
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            (lambda: pass_fail(rule="muc-ald"), "a rule for pass/fail, one of ucb-ald"),
+            (lambda: duels(rule="ucb"), "a rule for duels, one of .* but got 'ucb'"),
+            (
+                lambda: pass_fail(kernel="sum"),
+                "one of additive, multiplicative, produc",
+            ),
+            (lambda: duels(kernel="additive"), "which cancels between the two sides"),
+            (lambda: Settings(PLAIN, kernel="product"), "left out without contexts"),
+            (
+                lambda: Settings(
+                    NamedSpace([Real("x", 0, 1)], [Context("s", 1, 1, 2, scale="log")]),
+                    kernel="multiplicative",
+                ),
+                "'multiplicative' ``kernel``, but got s on a log scale",
+            ),
+        ],
+    )
+    def test_unsupported(self, make: Any, message: str) -> None:
+        with pytest.raises(UnsupportedError, match=message):
+            make()
+
+    @pytest.mark.parametrize("value", [-1, 1.5, "a", True])
+    def test_counts(self, value: Any) -> None:
+        for name in ("seed", "initial_trials"):
+            with pytest.raises(InputDataError, match=f"``{name}`` to be a whole"):
+                pass_fail(**{name: value})
+
+    def test_rates(self) -> None:
+        with pytest.raises(InputDataError, match="``guess_rate`` to be in"):
+            PassFail(guess_rate=1.0)
+
+
+class TestOutcomes:
+    @pytest.mark.parametrize(
+        "outcome",
+        [True, 1, 1.0, "pass", " PASS ", "1", np.bool_(True), torch.tensor(1)],
+    )
+    def test_passed(self, outcome: Any) -> None:
+        assert PassFail().parse(outcome) == 1
+
+    @pytest.mark.parametrize("outcome", [False, 0, "fail", "0", np.int64(0)])
+    def test_failed(self, outcome: Any) -> None:
+        assert PassFail().parse(outcome) == 0
+
+    def test_duels(self) -> None:
+        assert Duels().parse("first") == 1
+        assert Duels().parse("second") == 0
+
+    @pytest.mark.parametrize(
+        "outcome", ["first", "", None, 2, -1, 0.5, float("nan"), [1, 0], object()]
+    )
+    def test_wrong(self, outcome: Any) -> None:
+        message = "Expected ``outcome`` to be 'pass' or 1, or 'fail' or 0, but got"
+        with pytest.raises(InputDataError, match=message):
+            PassFail().parse(outcome)
+
+
+class TestPlainData:
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            pass_fail(),
+            pass_fail(MIXED, hyperparameters={"lengthscale": 0.3}, seed=3),
+            duels(MIXED, kernel="multiplicative", rule="cjes"),
+            Settings(PLAIN, PassFail(0.1, 0.05), initial_trials=0),
+        ],
+    )
+    def test_there_and_back(self, settings: Settings) -> None:
+        content = json.loads(json.dumps(settings.to_dict()))
+        assert Settings.from_dict(content) == settings
+
+    def test_toml(self, tmp_path: Path) -> None:
+        path = tmp_path / "experiment.toml"
+        path.write_text(TOML)
+        assert Settings.from_toml(path) == Settings(
+            MIXED,
+            PassFail(0.04, 0.02),
+            rule="ts-ald",
+            seed=7,
+            hyperparameters={
+                "outputscale": 4.0,
+                "lengthscale": [0.3, 0.3, 0.5, 0.5, 0.5],
+            },
+        )
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ('rule = "ts-ald"', 'role = "ts-ald"', "the settings .* got unknown role"),
+            ("low = 1\n", "", "parameters .* got missing low"),
+            ('type = "integer"', 'type = "int"', "``type`` to be one of real, integer"),
+            ('kind = "pass/fail"', 'kind = "votes"', "one of pass/fail, duels, but"),
+            ("guess_rate", "guessrate", "feedback .* got unknown guessrate"),
+            ("reference = 2.0", "", "contexts .* got missing reference"),
+            ("[feedback]", "[[feedback]]", "``feedback`` to be a table"),
+            ("[[contexts]]", "[contexts]", r"``contexts`` to be tables, \[\[contexts"),
+            ("seed = 7", "seed 7", "to be a TOML file, but got .*experiment.toml"),
+        ],
+    )
+    def test_errors(self, tmp_path: Path, old: str, new: str, message: str) -> None:
+        path = tmp_path / "experiment.toml"
+        assert old in TOML
+        path.write_text(TOML.replace(old, new))
+        with pytest.raises(InputDataError, match=message):
+            Settings.from_toml(path)
+
+    def test_not_text(self, tmp_path: Path) -> None:
+        path = tmp_path / "experiment.toml"
+        path.write_bytes(b"\xff\xfe\x00")
+        with pytest.raises(InputDataError, match="to be a TOML file"):
+            Settings.from_toml(path)
+
+
+def test_multiplicative_contexts_keep_their_zero() -> None:
+    settings = pass_fail(CONTINUOUS, kernel="multiplicative")
+    assert settings.encoder().context_space.bounds[:, 0].tolist() == [0.0, 1.0]
+    assert pass_fail().encoder().context_space.bounds[:, 0].tolist() == [-1.0, 1.0]

@@ -1,0 +1,105 @@
+r"""Tests of the space of an experiment and of its encoding."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from botorch_binary_context.experiment import Context, NamedSpace, Real
+from botorch_binary_context.experiment.space import Encoder, Snap
+from tests.experiment.simulation import CONTINUOUS, MIXED
+from tests.helpers import double
+
+
+class TestNamedSpace:
+    def test_reference(self) -> None:
+        assert MIXED.reference_context() == {"noise": 2.0}
+        assert NamedSpace([Real("x", 0, 1)]).reference_context() == {}
+
+    def test_errors(self) -> None:
+        x, s = Real("x", 0, 1), Context("x", 0.0, low=0.0, high=1.0)
+        with pytest.raises(InputDataError, match="at least one parameter, but got non"):
+            NamedSpace([], [s])
+        with pytest.raises(InputDataError, match="but got x more than once"):
+            NamedSpace([x], [s])
+        with pytest.raises(InputDataError, match="``contexts`` to be contexts with"):
+            NamedSpace([x], [x])  # pyright: ignore
+        with pytest.raises(InputDataError, match="but got 'gain'"):
+            NamedSpace(["gain"])  # pyright: ignore
+
+
+class TestEncoder:
+    def test_box(self) -> None:
+        """Contexts first, then the parameters; one column for each category."""
+        encoder = Encoder(MIXED)
+        space = encoder.context_space
+        assert encoder.column_names == [
+            "noise",
+            "gain",
+            "taps",
+            "window = hann",
+            "window = box",
+            "window = flat",
+        ]
+        assert space.bounds.tolist() == [[-1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1]]
+        assert space.context_dims == (0,)
+        assert space.reference_context.tolist() == [0.0]
+        assert not encoder.is_continuous
+        assert Encoder(CONTINUOUS).is_continuous
+
+    def test_ratio(self) -> None:
+        encoder = Encoder(CONTINUOUS, centred=False)
+        assert encoder.context_space.bounds.tolist() == [[0, 0, 0], [1, 1, 1]]
+        assert encoder.context_space.reference_context.tolist() == [0.5]
+
+    def test_no_contexts(self) -> None:
+        encoder = Encoder(NamedSpace([Real("x", 0, 2)]))
+        assert encoder.context_space.num_contexts == 0
+        X = encoder.encode({}, [{"x": 1.0}, {"x": 2.0}])
+        assert X.tolist() == [[0.5], [1.0]]
+        assert encoder.decode(X) == ({}, ({"x": 1.0}, {"x": 2.0}))
+
+    @given(st.lists(st.floats(0.0, 1.0), min_size=12, max_size=12), st.booleans())
+    def test_there_and_back(self, numbers: list[float], centred: bool) -> None:
+        """What is shown for a point is encoded as the snapped point."""
+        encoder = Encoder(MIXED, centred)
+        low, high = encoder.context_space.bounds
+        X = low + (high - low) * double(numbers).reshape(2, 6)
+        X[1, 0] = X[0, 0]
+        context, sides = encoder.decode(X)
+        rows = encoder.encode(context, sides)
+        assert encoder.decode(rows) == (context, sides)
+        snapped = encoder.snap(X, levels=True)
+        undecided = (X[:, 3:] == X[:, 3:4]).all(dim=-1, keepdim=True)
+        at_reference = snapped[:, :1] == encoder.context_space.reference_context
+        free = torch.cat([at_reference, *[undecided] * 5], dim=-1)
+        torch.testing.assert_close(snapped[~free], rows[~free], rtol=0, atol=2e-6)
+
+    def test_context_is_snapped_when_told_so(self) -> None:
+        encoder = Encoder(MIXED)
+        X = double([[0.3, 0.5, 0.49, 0.1, 0.2, 0.0]])
+        for levels, noise in ((True, 0.25), (False, 0.3)):
+            expected = double([[noise, 0.5, 0.5, 0, 1, 0]])
+            torch.testing.assert_close(encoder.snap(X, levels), expected)
+            torch.testing.assert_close(Snap(encoder, levels)(X), expected)
+
+    def test_errors(self) -> None:
+        encoder = Encoder(CONTINUOUS)
+        parameters = {"gain": 1.0, "shift": 0.0}
+        with pytest.raises(InputDataError, match=r"each of \['noise'\], but got \[\]"):
+            encoder.encode({}, [parameters])
+        with pytest.raises(InputDataError, match=r"each of \['gain', 'shift'\], but"):
+            encoder.encode({"noise": 1.0}, [{"gain": 1.0}])
+        with pytest.raises(InputDataError, match="of 'noise' to be from 0.0 to 4.0"):
+            encoder.encode({"noise": 9.0}, [parameters])
+
+
+def test_equal_transforms() -> None:
+    snap = Snap(Encoder(MIXED), True)
+    assert snap.equals(Snap(Encoder(MIXED), True))
+    assert not snap.equals(Snap(Encoder(MIXED), False))
+    assert not snap.equals(Snap(Encoder(CONTINUOUS), True))
+    assert not snap.equals(torch.nn.Identity())  # pyright: ignore

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from botorch.exceptions.warnings import InputDataWarning
+from botorch.fit import fit_gpytorch_mll
+from linear_operator import to_dense
+from torch import Tensor
+
+from botorch_binary_context import (
+    BinaryLaplaceGP,
+    ContextSpace,
+    LaplaceMarginalLogLikelihood,
+    psychometric_gp,
+    recommend,
+    suggest,
+)
+from botorch_binary_context.models.defaults import psychometric_covar_module
+from botorch_binary_context.models.psychometric import center_contexts
+from botorch_binary_context.problems import RefractionProblem
+from tests.helpers import RequireDevice, StrictTestCase, double, uniform
+
+SPACE = RefractionProblem().space
+
+
+def trials(*shape: int, seed: int = 0) -> Tensor:
+    """Letters and lenses."""
+    low, high = SPACE.bounds
+    return torch.lerp(low, high, uniform(*shape, 3, seed=seed))
+
+
+def patient_model(n: int, **kwargs: Any) -> BinaryLaplaceGP:
+    """Of a simulated patient."""
+    X = trials(n)
+    Y = RefractionProblem(prescription=(1.0, -2.0)).observe(
+        X, torch.Generator().manual_seed(0)
+    )
+    return psychometric_gp(X, Y, SPACE, **kwargs)
+
+
+class TestPrior(StrictTestCase):
+    def test_kernel(self) -> None:
+        X = uniform(5, 3)
+        kernel = psychometric_covar_module(3, [0], torch.Size()).double()
+        distance = torch.cdist(X[:, 1:], X[:, 1:]) / 0.25
+        smooth = 9 * (-distance.square() / 2).exp()
+        expected = 4 * X[:, :1] @ X[:, :1].T + smooth + 25
+        self.assertAllClose(to_dense(kernel(X)), expected)
+
+    def test_lengthscale_grows_with_the_dimension(self) -> None:
+        for num_parameters, expected in ((1, 0.25 / 2**0.5), (8, 0.5)):
+            dim = num_parameters + 1
+            kernel: Any = psychometric_covar_module(dim, [0], torch.Size())
+            found = kernel.base_kernel.kernels[0].base_kernel.lengthscale
+            self.assertAllClose(found, torch.full((1, num_parameters), expected))
+
+    def test_coordinates(self) -> None:
+        transform = center_contexts(SPACE)
+        corners = double([[-1.0, -4.0, -4.0], [2.0, 4.0, 4.0], [0.5, 0.0, 0.0]])
+        expected = double([[-1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.5, 0.5]])
+        self.assertAllClose(transform(corners), expected)
+
+    def test_contexts_in_any_column(self) -> None:
+        bounds = double([[-4.0, 0.0, -1.0], [4.0, 9.0, 1.0]])
+        space = ContextSpace(bounds, context_dims=[1], reference_context=3.0)
+        found = center_contexts(space)(double([[0.0, 4.5, 0.0], [4.0, 9.0, 1.0]]))
+        self.assertAllClose(found, double([[0.5, 0.0, 0.5], [1.0, 1.0, 1.0]]))
+
+    def test_before_the_first_trial(self) -> None:
+        X = trials(6)
+        for harder, sign in ((False, 1.0), (True, -1.0)):
+            model = psychometric_gp(X[:0], X[:0, :1], SPACE, harder=harder)
+            expected = sign * 6.0 * (X[:, 0] - 0.5) / 1.5
+            self.assertAllClose(model.posterior(X).mean.squeeze(-1), expected)
+        self.assertEqual(suggest(model, SPACE, seed=0).shape, (1, 3))
+
+    def test_rates(self) -> None:
+        model = patient_model(5, guess_rate=0.25, lapse_rate=0.01)
+        self.assertEqual(model.likelihood.guess_rate, 0.25)
+        self.assertEqual(model.likelihood.lapse_rate, 0.01)
+
+
+class TestLearning(StrictTestCase):
+    def fit(self, model: BinaryLaplaceGP) -> BinaryLaplaceGP:
+        fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+        return model
+
+    def test_few_trials_do_not_overrule_the_priors(self) -> None:
+        model: Any = self.fit(patient_model(10, guess_rate=1 / 26))
+        smooth = model.covar_module.base_kernel.kernels[0]
+        for found, prior, spread in (
+            (smooth.base_kernel.lengthscale, 0.25, 0.4),
+            (smooth.outputscale, 9.0, 0.7),
+            (model.mean_module.slope, 6.0, 0.5),
+        ):
+            shift = (found / prior).log().abs().max().item()
+            self.assertLess(shift, 2 * spread)
+
+    def test_what_is_not_learned(self) -> None:
+        model: Any = self.fit(patient_model(30))
+        kernel = model.covar_module
+        self.assertAllClose(kernel.context_variance, double(4.0))
+        level = kernel.base_kernel.kernels[1]
+        self.assertAllClose(level.constant, double([25.0]))
+
+    def test_many_trials_teach_the_slope(self) -> None:
+        slopes = []
+        for slope in (2.0, 8.0):
+            X = trials(400)
+            Y = RefractionProblem(slope).observe(X, torch.Generator().manual_seed(1))
+            model = self.fit(psychometric_gp(X, Y, SPACE, guess_rate=1 / 26))
+            low, high = model.posterior(double([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])).mean
+            slopes.append((high - low).item())
+        self.assertLess(abs(slopes[0] - 2.0), 1.0)
+        self.assertLess(abs(slopes[1] - 8.0), 3.0)
+
+    def test_batch_equals_loop(self) -> None:
+        problem = RefractionProblem(prescription=double([[1.0, 1.0], [-2.0, 0.5]]))
+        X = trials(2, 12)
+        Y = problem.observe(X, torch.Generator().manual_seed(0))
+        batch = self.fit(psychometric_gp(X, Y, SPACE))
+        test_X = trials(2, 5, seed=1)
+        for i in range(2):
+            alone = self.fit(psychometric_gp(X[i], Y[i], SPACE))
+            found = batch.posterior(test_X).mean[i]
+            expected = alone.posterior(test_X[i]).mean
+            self.assertAllClose(found, expected, rtol=0.05, atol=0.05)
+
+    def test_finds_a_prescription(self) -> None:
+        problem = RefractionProblem(prescription=(1.0, -2.0))
+        X = trials(500)
+        Y = problem.observe(X, torch.Generator().manual_seed(0))
+        model = psychometric_gp(X, Y, SPACE, guess_rate=1 / 26)
+        acuity = -problem.score(recommend(model, SPACE))
+        self.assertLess(acuity.item(), 0.1)
+
+
+class TestSurroundings(StrictTestCase):
+    def test_single_precision(self) -> None:
+        space = ContextSpace(SPACE.bounds.float(), [0], 0.5)
+        X = trials(5).float()
+        Y = (X[:, :1] > math.log10(2.0)).float()
+        with self.assertWarnsRegex(InputDataWarning, "float32"):
+            model = psychometric_gp(X, Y, space)
+        self.assertEqual(model.posterior(X).mean.dtype, torch.float)
+
+    def test_device(self) -> None:
+        X = trials(5)
+        Y = (X[:, :1] > 0.5).double()
+        with RequireDevice():
+            psychometric_gp(X, Y, SPACE).posterior(X)
