@@ -37,9 +37,9 @@ def add(journal: Journal, gain: float = 1.0) -> int:
 
 def filled(path: Path, num_trials: int = 200) -> Path:
     """A closed journal of some pages."""
-    with closing(Journal.create(path, SETTINGS)) as journal:
+    with closing(Journal.create(path, SETTINGS)) as journal, journal.transaction():
         for i in range(num_trials):
-            add(journal, float(i))
+            journal.add_trial({"noise": 2.0}, [{"gain": float(i)}], "quasi-random")
     return path
 
 

@@ -7,6 +7,7 @@ from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from botorch_binary_context import suggest
 from botorch_binary_context.kernels import AdditiveContextKernel
@@ -15,6 +16,12 @@ from botorch_binary_context.problems import RefractionProblem, blur, visual_acui
 from tests.helpers import RequireDevice, StrictTestCase, double, simple_kernel, uniform
 
 POWERS = st.floats(-8.0, 8.0)
+
+
+def trials(*shape: int) -> Tensor:
+    """Letters and lenses."""
+    low, high = RefractionProblem().space.bounds
+    return torch.lerp(low, high, uniform(*shape, 3))
 
 
 class TestAcuity(StrictTestCase):
@@ -88,7 +95,7 @@ class TestProblem(StrictTestCase):
 
     def test_batch_of_patients(self) -> None:
         prescriptions = 6 * uniform(3, 2) - 3
-        X = torch.lerp(*RefractionProblem().space.bounds, uniform(3, 4, 3))
+        X = trials(3, 4)
         batch = RefractionProblem(prescription=prescriptions)
         alone = [RefractionProblem(prescription=p) for p in prescriptions]
         found = batch.success_probability(X)
@@ -114,7 +121,7 @@ class TestProblem(StrictTestCase):
 
     def test_a_patient_to_experiment_on(self) -> None:
         problem = RefractionProblem(prescription=(1.5, -2.0)).double()
-        X = torch.lerp(*problem.space.bounds, uniform(10, 3))
+        X = trials(10)
         kernel = AdditiveContextKernel(simple_kernel(2), [0]).double()
         model = BinaryLaplaceGP(X, problem.observe(X), covar_module=kernel)
         trial = suggest(model, problem.space, seed=0)
@@ -123,6 +130,6 @@ class TestProblem(StrictTestCase):
     def test_device(self) -> None:
         problem = RefractionProblem()
         with RequireDevice():
-            X = torch.lerp(*problem.space.bounds, uniform(4, 3))
+            X = trials(4)
             problem.observe(X)
         self.assertEqual(problem.score(X[:, 1:].float()).dtype, torch.float)
