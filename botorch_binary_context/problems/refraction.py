@@ -113,7 +113,8 @@ class RefractionProblem(ContextProblem):
                 "Expected ``num_alternatives`` to be at least 2, but got "
                 f"{num_alternatives}."
             )
-        best = torch.as_tensor(prescription, dtype=torch.double)
+        device = getattr(prescription, "device", torch.get_default_device())
+        best = torch.as_tensor(prescription, dtype=torch.double, device=device)
         if best.ndim == 0 or best.shape[-1] != 2 or not (best.abs() <= MAX_POWER).all():
             raise InputDataError(
                 "Expected ``prescription`` to be sphere and cylinder, at most "
