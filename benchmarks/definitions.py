@@ -5,7 +5,8 @@ The studies: which rules run on which functions, how often, and with what kernel
 [Fauvel2022contextual]_, with further rules beside the paper's. ``threshold`` is the
 harder family, where the informative context depends on the parameters. ``duels-kg``
 adds the knowledge gradient, which is slow, to the duels of some functions and seeds.
-``refraction`` and ``refraction-anywhere`` are those of :mod:`benchmarks.refraction`.
+``refraction``, ``refraction-anywhere`` and ``refraction-steps`` are those of
+:mod:`benchmarks.refraction`.
 """
 
 from __future__ import annotations
@@ -215,11 +216,16 @@ _ALL = (
         refraction.load,
         refraction.anywhere_case,
         rules=tuple(BINARY_RULES),
-        functions=tuple(
-            refraction.name_case(slope, surrogate)
-            for slope in (2, 5, 8)
-            for surrogate in refraction.SURROGATES
-        ),
+        functions=refraction.name_cases((2, 5, 8), ("paper", "default")),
+        iterations=150,
+        optimum=lambda _: 0.0,
+    ),
+    Study(
+        "refraction-steps",
+        refraction.load,
+        refraction.anywhere_case,
+        rules=("ucb-ald", "lucb-ald", "cjes"),
+        functions=refraction.name_cases([5], refraction.SURROGATES),
         iterations=150,
         optimum=lambda _: 0.0,
     ),

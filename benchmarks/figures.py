@@ -32,7 +32,7 @@ def draw_wins(ranking: Ranking, rules: Sequence[str], path: Path) -> None:
     axes = figure.subplots(1, 2)
     _draw_matrix(axes[0], ranking.last_wins, rules, "A: by the last value")
     _draw_matrix(axes[1], ranking.mean_wins, rules, "B: by the mean of the curve")
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _draw_matrix(ax: Any, wins: NDArray[Any], rules: Sequence[str], title: str) -> None:
@@ -67,15 +67,22 @@ def draw_regret(analysis: Analysis, path: Path) -> None:
     figure = Figure(figsize=(3.2 * columns, 2.4 * rows + 1.2), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for ax, name in zip(axes, names, strict=False):
-        _draw_curves(ax, curves.filter(pl.col("function") == name), analysis.rules)
+        draw_curves(ax, curves.filter(pl.col("function") == name), analysis.rules)
         ax.set_title(name, fontsize=9)
     for ax in axes[len(names) :]:
         ax.set_axis_off()
     _add_legend(figure, list(axes[: len(names)]))
-    _save(figure, path)
+    save_figure(figure, path)
 
 
-def _draw_curves(ax: Any, curves: pl.DataFrame, rules: Sequence[str]) -> None:
+def draw_curves(ax: Any, curves: pl.DataFrame, rules: Sequence[str]) -> None:
+    r"""A curve with its standard error for every rule.
+
+    Args:
+        ax: The axes.
+        curves: What :meth:`Analysis.curves` returned, of one function.
+        rules: The rules.
+    """
     for i, rule in enumerate(rules):
         curve = curves.filter(pl.col("rule") == rule)
         if curve.is_empty():
@@ -105,6 +112,12 @@ def _add_legend(figure: Figure, axes: Sequence[Any]) -> None:
     figure.supylabel("regret, mean ± standard error", fontsize=9)
 
 
-def _save(figure: Figure, path: Path) -> None:
+def save_figure(figure: Figure, path: Path) -> None:
+    r"""Save a figure.
+
+    Args:
+        figure: The figure.
+        path: Where.
+    """
     FigureCanvasAgg(figure)
     figure.savefig(path, dpi=90)

@@ -5,16 +5,18 @@ The studies of refraction: a simulated patient, and surrogates of increasing car
 of the box, and the surrogate, ``θ s s' + k(x,x')``, has the hyperparameters that
 maximise the likelihood of 1000 simulated responses of the same patient.
 
-``refraction-anywhere`` draws a prescription for every seed. Its surrogates begin with
-the paper's and change one thing after the other until they are the default of the
-package for psychometric functions, which nobody has fitted to the patient.
+``refraction-anywhere`` draws a prescription for every seed, and compares the paper's
+surrogate with the default of the package for psychometric functions, which nobody has
+fitted to the patient. ``refraction-steps`` goes from the one to the other, one change
+at a time.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -121,6 +123,19 @@ def name_case(slope: int, surrogate: str | None = None) -> str:
         Such as ``slope 5`` or ``slope 5, paper``.
     """
     return f"slope {slope}" + (f", {surrogate}" if surrogate else "")
+
+
+def name_cases(slopes: Iterable[int], surrogates: Iterable[str]) -> tuple[str, ...]:
+    r"""The cases of patients with prescriptions of their own.
+
+    Args:
+        slopes: The slopes.
+        surrogates: The names of surrogates.
+
+    Returns:
+        The names of the cases.
+    """
+    return tuple(name_case(*case) for case in itertools.product(slopes, surrogates))
 
 
 def parse_slope(case: str) -> int:

@@ -8,15 +8,16 @@ missing, and ranks the rules on the functions that all of them have finished.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks import figures, store
+from benchmarks import acuity, figures, store
 from benchmarks.analysis import Analysis, analyse
 from benchmarks.definitions import INITIAL_TRIALS, STUDIES
 from benchmarks.ranking import SIGNIFICANCE
+from benchmarks.tables import format_table
 
 
 def add_command(commands: Any) -> None:
@@ -60,6 +61,7 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
         _describe(analysis),
         _describe_missing(analysis),
         *(_describe_ranking(analysis) if ranking is not None else []),
+        *acuity.describe(analysis, folder),
         "## Regret\n\n![Regret curves of every function](regret.png)",
         _describe_costs(analysis),
         _describe_runs(folder),
@@ -68,26 +70,6 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
     text = "\n\n".join(section for section in sections if section)
     path.write_text(text + "\n", encoding="utf-8")
     return path
-
-
-def format_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    r"""A Markdown table, the first column to the left and the others to the right.
-
-    Args:
-        header: The names of the columns.
-        rows: The rows; ``None`` is an empty cell.
-
-    Returns:
-        The table.
-    """
-    lines = [
-        "| " + " | ".join(header) + " |",
-        "|---|" + "---:|" * (len(header) - 1),
-    ]
-    for row in rows:
-        cells = ("" if cell is None else str(cell) for cell in row)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
 
 
 def _describe(analysis: Analysis) -> str:

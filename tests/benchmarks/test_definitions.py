@@ -22,12 +22,14 @@ class TestStudies(StrictTestCase):
             "duels-kg": (1, 10, 20),
             "threshold": (11, 34, 20),
             "refraction": (9, 8, 20),
-            "refraction-anywhere": (11, 18, 40),
+            "refraction-anywhere": (11, 6, 40),
+            "refraction-steps": (3, 6, 40),
         }
         self.assertEqual(sizes, expected)
         lengths = {name: study.iterations for name, study in STUDIES.items()}
         self.assertEqual(lengths.pop("refraction"), 260)
         self.assertEqual(lengths.pop("refraction-anywhere"), 150)
+        self.assertEqual(lengths.pop("refraction-steps"), 150)
         self.assertEqual(set(lengths.values()), {60})
 
     def test_paper_tables(self) -> None:

@@ -8,7 +8,8 @@ from benchmarks import store
 from benchmarks.__main__ import main
 from benchmarks.analysis import analyse
 from benchmarks.definitions import STUDIES
-from benchmarks.report import format_table, write_report
+from benchmarks.report import write_report
+from benchmarks.tables import format_table
 from tests.benchmarks.studies import fake_results, make_task
 from tests.helpers import StrictTestCase
 

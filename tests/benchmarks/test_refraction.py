@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from unittest import mock
+
+import polars as pl
+import torch
+from linear_operator import to_dense
+
+from benchmarks import refraction, store
+from benchmarks.__main__ import main
+from benchmarks.acuity import trials_to_reach
+from benchmarks.definitions import STUDIES
+from benchmarks.experiment import REFRACTION_SCHEMA, Task, make_case, run_task
+from benchmarks.refraction import (
+    SLOPES,
+    SURROGATES,
+    PaperSurrogate,
+    draw_prescriptions,
+    load,
+    name_case,
+    parse_slope,
+)
+from benchmarks.runner import run_study
+from botorch_binary_context.problems import RefractionProblem
+from tests.benchmarks.studies import compute_here
+from tests.helpers import StrictTestCase, double, uniform
+
+
+def make_task(function: str, rule: str = "ucb-ald", iterations: int = 2) -> Task:
+    """A short task."""
+    study = "refraction-steps" if "," in function else "refraction"
+    return Task(study, function, rule, 2, iterations, load(function))
+
+
+class TestSurrogates(StrictTestCase):
+    def test_names(self) -> None:
+        self.assertEqual(name_case(5, "paper"), "slope 5, paper")
+        for slope in SLOPES:
+            self.assertEqual(parse_slope(name_case(slope)), slope)
+            self.assertEqual(parse_slope(name_case(slope, "default")), slope)
+
+    def test_kernel_of_the_paper(self) -> None:
+        X = uniform(5, 3)
+        kernel = PaperSurrogate(4.0, 9.0, (0.5, 2.0)).covar_module()
+        scaled = X[:, 1:] / double([0.5, 2.0])
+        smooth = 9 * (-torch.cdist(scaled, scaled).square() / 2).exp()
+        self.assertAllClose(
+            to_dense(kernel(X)), 4 * X[:, :1] @ X[:, :1].T + smooth, atol=1e-12
+        )
+
+    def test_stored_for_every_slope(self) -> None:
+        fitted = [load(name_case(slope)) for slope in SLOPES]
+        for surrogate in fitted:
+            self.assertGreater(surrogate.outputscale, 0.1)
+            self.assertTrue(all(1.0 < x < 20.0 for x in surrogate.lengthscales))
+        # A steeper function has a larger slope a priori.
+        variances = [surrogate.context_variance for surrogate in fitted]
+        self.assertLess(variances[0], variances[-1])
+
+    def test_fit(self) -> None:
+        with TemporaryDirectory() as directory:
+            path = Path(directory) / "refraction.json"
+            with (
+                mock.patch.object(refraction, "NUM_RESPONSES", 40),
+                mock.patch.object(refraction, "SLOPES", (5,)),
+            ):
+                main(["refraction-hyperparameters", "--output", str(path)])
+            with mock.patch.object(refraction, "PATH", path):
+                fitted = load("slope 5")
+        self.assertGreater(fitted.context_variance, 0.0)
+        self.assertEqual(len(fitted.lengthscales), 2)
+
+    def test_prescriptions(self) -> None:
+        drawn = draw_prescriptions(40)
+        self.assertTrue(torch.equal(drawn[:3], draw_prescriptions(3)))
+        self.assertTrue(bool((drawn.abs() <= 3.0).all()))
+        self.assertGreater(float(drawn.std(dim=0).min()), 1.0)
+
+
+class TestCases(StrictTestCase):
+    def test_centered(self) -> None:
+        case = make_case(make_task("slope 3"))
+        assert isinstance(case.problem, RefractionProblem)
+        self.assertEqual(case.problem.slope, 3.0)
+        self.assertAllClose(case.problem.prescription, double([0.0, 0.0]))
+        self.assertEqual(case.refits, frozenset())
+
+    def test_same_randomness_for_all_surrogates(self) -> None:
+        cases = [make_case(make_task(name_case(5, name))) for name in SURROGATES]
+        self.assertEqual(len({case.randomness for case in cases}), 1)
+        for case in cases:
+            assert isinstance(case.problem, RefractionProblem)
+            self.assertAllClose(case.problem.prescription, draw_prescriptions(2))
+
+    def test_every_surrogate_runs(self) -> None:
+        for name in SURROGATES:
+            frame = run_task(make_task(name_case(5, name), iterations=5))
+            self.assertEqual(frame.schema, REFRACTION_SCHEMA)
+            problem = RefractionProblem()
+            lens = torch.tensor(frame.select("sphere", "cylinder").to_numpy())
+            score = torch.tensor(frame["score"].to_numpy())
+            self.assertAllClose(problem.score(lens), score, atol=1e-5)
+
+    def test_learning(self) -> None:
+        task = make_task(name_case(5, "default"), iterations=5)
+        with mock.patch("benchmarks.experiment.fit_gpytorch_mll") as fit:
+            run_task(task)
+        self.assertEqual(fit.call_count, 1)  # at ten trials
+
+
+class TestReport(StrictTestCase):
+    def test_trials_to_reach(self) -> None:
+        self.assertEqual(trials_to_reach([0.5, 0.1, 0.3, 0.1, 0.05], 0.1), 4)
+        self.assertEqual(trials_to_reach([0.1, 0.1], 0.1), 1)
+        self.assertIsNone(trials_to_reach([0.1, 0.2], 0.1))
+
+    def test_report(self) -> None:
+        study = STUDIES["refraction"].subset(
+            ["slope 5"], ["ucb-ald", "random"], seeds=2, iterations=3
+        )
+        with TemporaryDirectory() as directory:
+            root = Path(directory)
+            run_study(study, root / "refraction", compute_here)
+            main(["report", "refraction", "--output", directory])
+            text = (root / "refraction" / "report.md").read_text(encoding="utf-8")
+            for name in ("acuity.png", "patient.png", "regret.png"):
+                self.assertIn(name, text)
+                self.assertGreater((root / "refraction" / name).stat().st_size, 10_000)
+            last = store.load(root / "refraction").filter(pl.col("iteration") == 3)
+        for rule in study.rules:
+            acuity = -last.filter(pl.col("rule") == rule)["score"]
+            self.assertIn(f"| `{rule}` | {acuity.mean():.4f}", text)
+        self.assertIn("0.0248", text)
