@@ -1,10 +1,11 @@
 r"""
-A simulated experiment from start to end: ``python -m botorch_binary_context.demo``.
+An eye examination from start to end: ``python -m botorch_binary_context.demo``.
 
-A system has two parameters and a quality that nobody can measure. A test of chosen
-difficulty is passed or failed. Twenty repetitions run as one batched model; the
-difficulty of each test is chosen by what its outcome would teach, or, for comparison,
-at random, or fixed at the difficulty that counts.
+A simulated patient looks through a trial lens at a letter and reads it or does not.
+Sphere and cylinder of the lens are to be found; the size of each letter is chosen by
+what the answer would teach or, for comparison, at random. The examination is repeated
+with other luck, all repetitions as one batched model, which nobody has fitted to the
+patient.
 """
 
 from __future__ import annotations
@@ -15,104 +16,51 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import torch
-from gpytorch.kernels import ConstantKernel, RBFKernel, ScaleKernel
+from botorch.fit import fit_gpytorch_mll
+from matplotlib.figure import Figure
 from torch import Tensor
-from torch.special import ndtr
 from tqdm import tqdm
 
-from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.kernels import AdditiveContextKernel
-from botorch_binary_context.models import BinaryLaplaceGP
+from botorch_binary_context.models import (
+    BinaryLaplaceGP,
+    LaplaceMarginalLogLikelihood,
+    psychometric_gp,
+)
+from botorch_binary_context.plotting import (
+    plot_best_so_far,
+    plot_contexts,
+    plot_success_probability,
+)
+from botorch_binary_context.problems import RefractionProblem
 from botorch_binary_context.rules import recommend, suggest
 
-SLOPE = 3.0
-RULES = {
-    "ucb-ald": "difficulty chosen",
-    "ucb-random": "difficulty at random",
-    "ucb-fixed": "always the hard test",
-}
+PRESCRIPTION = (-2.25, 1.5)
+RULES = {"ts-ald": "letter size chosen", "ts-random": "letter size at random"}
+FIRST_TRIALS = 5
+NAMES = ("letter size (logMAR)", "sphere (D)", "cylinder (D)")
 
 
 @dataclass(frozen=True)
-class Run:
+class Examination:
     r"""What one rule did.
 
     Attributes:
-        trials: The trials, ``repetitions x n x 3``, the difficulty first.
-        outcomes: Their outcomes, ``repetitions x n x 1``.
-        quality: The quality of the recommendation after each trial,
+        trials: Letter sizes and lenses, ``repetitions x n x 3``.
+        answers: Whether the letters were read, ``repetitions x n x 1``.
+        acuity: The acuity with the lens that is inferred to be best, after each trial,
             ``repetitions x iterations``.
-        best: The last recommendations, ``repetitions x 2``.
+        lens: That lens at the end, ``repetitions x 2``.
     """
 
     trials: Tensor
-    outcomes: Tensor
-    quality: Tensor
-    best: Tensor
+    answers: Tensor
+    acuity: Tensor
+    lens: Tensor
 
 
-def quality(x: Tensor) -> Tensor:
-    r"""The hidden quality of parameters: a high and narrow peak beside a broad one.
-
-    Args:
-        x: A ``... x 2`` tensor in the unit square.
-
-    Returns:
-        A ``...`` tensor, at most about 2.
-    """
-    high = 2.9 * (-((x - x.new_tensor([0.3, 0.75])) / 0.15).square().sum(-1) / 2).exp()
-    broad = 1.9 * (-((x - x.new_tensor([0.75, 0.3])) / 0.25).square().sum(-1) / 2).exp()
-    return high + broad - 0.9
-
-
-def run_test(trials: Tensor) -> Tensor:
-    r"""Outcomes of tests: ``p(pass) = Φ(a (g(x) - t))`` with the difficulty ``t``.
-
-    Args:
-        trials: A ``... x 3`` tensor, the difficulty first.
-
-    Returns:
-        A ``... x 1`` tensor of zeros and ones.
-    """
-    margin = SLOPE * (quality(trials[..., 1:]) - trials[..., 0])
-    return torch.bernoulli(ndtr(margin)).unsqueeze(-1)
-
-
-def make_space() -> ContextSpace:
-    r"""Difficulties from -2 to 3; the system is to pass hard tests, at 2.5."""
-    bounds = torch.tensor(
-        [[-2.0, 0.0, 0.0], [3.0, 1.0, 1.0]],
-        dtype=torch.float64,
-        device=torch.get_default_device(),
-    )
-    return ContextSpace(bounds, context_dims=[0], reference_context=[2.5])
-
-
-def make_model(trials: Tensor, outcomes: Tensor) -> BinaryLaplaceGP:
-    r"""The surrogate, ``θ t t' + k(x,x') + constant``, hyperparameters set by hand.
-
-    Args:
-        trials: A ``repetitions x n x 3`` tensor.
-        outcomes: A ``repetitions x n x 1`` tensor.
-
-    Returns:
-        The model.
-    """
-    base_kernel = RBFKernel(ard_num_dims=2)
-    base_kernel.lengthscale = torch.full((1, 2), 0.2, device=trials.device)
-    smooth = ScaleKernel(base_kernel)
-    smooth.outputscale = 9.0
-    constant = ConstantKernel()
-    constant.constant = torch.full((1,), 9.0, device=trials.device)
-    kernel = AdditiveContextKernel(smooth + constant, context_dims=[0])
-    kernel.context_variance = 9.0
-    return BinaryLaplaceGP(trials, outcomes, covar_module=kernel)
-
-
-def optimise(rule: str, repetitions: int, iterations: int) -> Run:
-    r"""Run an experiment, all repetitions at once.
+def examine(rule: str, repetitions: int, iterations: int) -> Examination:
+    r"""Examine the patient, all repetitions at once.
 
     Args:
         rule: The rule that chooses the trials.
@@ -122,69 +70,123 @@ def optimise(rule: str, repetitions: int, iterations: int) -> Run:
     Returns:
         What happened.
     """
-    space = make_space()
+    patient = RefractionProblem(prescription=PRESCRIPTION)
+    space = patient.space
     low, high = space.bounds
     torch.manual_seed(0)
-    shape = (repetitions, 5, space.dim)
-    first = torch.rand(shape, dtype=low.dtype, device=low.device)
-    trials = low + (high - low) * first
-    model = make_model(trials, run_test(trials))
-    reached, best = [], None
-    for _ in tqdm(range(iterations), desc=f"{RULES[rule]:<21}", unit="trial"):
+    shape = (repetitions, FIRST_TRIALS, space.dim)
+    unit = torch.rand(shape, dtype=low.dtype, device=low.device)
+    first = low + (high - low) * unit
+    model = make_model(first, patient.observe(first), patient)
+    lens, acuity = recommend(model, space), []
+    for i in tqdm(range(iterations), desc=f"{RULES[rule]:<21}", unit="trial"):
         trial = suggest(model, space, rule)
-        model = model.condition_on_observations(trial, run_test(trial))
-        best = recommend(model, space)
-        reached.append(quality(best))
-    assert best is not None
-    outcomes = model.train_targets.unsqueeze(-1)
-    return Run(model.train_inputs[0], outcomes, torch.stack(reached, dim=-1), best)
+        model = model.condition_on_observations(trial, patient.observe(trial))
+        if should_learn(FIRST_TRIALS + i + 1):
+            learn(model)
+        lens = recommend(model, space)
+        acuity.append(-patient.score(lens))
+    answers = model.train_targets.unsqueeze(-1)
+    acuities = torch.stack(acuity, dim=-1)
+    return Examination(model.original_datapoints, answers, acuities, lens)
 
 
-def draw(runs: dict[str, Run], path: Path) -> None:
-    r"""The figure of the runs.
+def make_model(
+    trials: Tensor, answers: Tensor, patient: RefractionProblem
+) -> BinaryLaplaceGP:
+    r"""The default model of psychometric functions.
 
     Args:
-        runs: The runs by their rules.
-        path: Where to save it.
+        trials: A ``... x n x 3`` tensor.
+        answers: A ``... x n x 1`` tensor.
+        patient: The patient, of whom the model knows the number of letters.
+
+    Returns:
+        The model.
     """
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(1, 3, figsize=(15, 4.5), layout="constrained")
-    _draw_trials(axes[0], runs["ucb-ald"])
-    for rule, run in runs.items():
-        mean = run.quality.mean(dim=0)
-        error = run.quality.std(dim=0) / run.quality.shape[0] ** 0.5
-        steps = range(1, len(mean) + 1)
-        axes[1].plot(steps, mean, label=RULES[rule])
-        axes[1].fill_between(steps, mean - error, mean + error, alpha=0.2)
-        axes[2].plot(steps, run.trials[:, 5:, 0].mean(dim=0), label=RULES[rule])
-    axes[1].axhline(2.0, color="gray", linestyle=":", label="best possible")
-    axes[1].set(xlabel="trial", ylabel="quality of the recommendation")
-    axes[2].set(xlabel="trial", ylabel="mean difficulty of the test")
-    for ax in axes[1:]:
-        ax.legend()
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    guess_rate = patient.likelihood.guess_rate
+    return psychometric_gp(trials, answers, patient.space, guess_rate=guess_rate)
 
 
-def _draw_trials(ax: Any, run: Run) -> None:
-    """The trials of the first repetition on the hidden quality."""
-    side = torch.linspace(0, 1, 80, dtype=run.trials.dtype, device=run.trials.device)
-    grid = torch.cartesian_prod(side, side)
-    values = quality(grid).reshape(80, 80).T
-    image = ax.contourf(side, side, values, levels=20, cmap="viridis")
-    ax.figure.colorbar(image, ax=ax, label="hidden quality")
-    trials, outcomes = run.trials[0], run.outcomes[0, :, 0]
-    for label, marker in ((1, "o"), (0, "x")):
-        chosen = trials[outcomes == label]
-        name = "passed" if label else "failed"
-        ax.scatter(
-            chosen[:, 1], chosen[:, 2], marker=marker, c="white", s=25, label=name
-        )
-    ax.scatter(*run.best[0], marker="*", s=250, c="red", label="recommended")
-    ax.set(xlabel="$x_1$", ylabel="$x_2$", title="one repetition, difficulty chosen")
-    ax.legend(loc="upper right")
+def should_learn(num_trials: int) -> bool:
+    r"""Whether the hyperparameters are learned now: about every quarter more trials.
+
+    Args:
+        num_trials: The number of trials.
+
+    Returns:
+        Whether to learn.
+    """
+    return num_trials in (10, 15, 20, 25, 30, 40, 50, 65, 80, 100)
+
+
+def learn(model: BinaryLaplaceGP) -> None:
+    r"""Learn the hyperparameters, under their priors.
+
+    Args:
+        model: The model.
+    """
+    model.train()
+    fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+    model.eval()
+
+
+def write_prescription(lens: Sequence[float]) -> str:
+    r"""A lens as an optometrist writes it, in quarters of a dioptre.
+
+    Args:
+        lens: Sphere and cylinder.
+
+    Returns:
+        Such as ``-2.25 DS / +1.50 DC``.
+    """
+    sphere, cylinder = (round(4 * power) / 4 + 0.0 for power in lens)
+    return f"{sphere:+.2f} DS / {cylinder:+.2f} DC"
+
+
+def write_acuity(acuity: float) -> str:
+    r"""An acuity in logMAR and as a Snellen fraction.
+
+    Args:
+        acuity: The acuity in logMAR.
+
+    Returns:
+        Such as ``0.02 logMAR (20/21)``.
+    """
+    return f"{acuity:.2f} logMAR (20/{20 * 10**acuity:.0f})"
+
+
+def draw(examinations: dict[str, Examination], path: Path) -> None:
+    r"""Where lenses were tried, what the model believes, sizes of letters, acuity.
+
+    Args:
+        examinations: What happened, by rule.
+        path: Where to save the figure.
+    """
+    patient = RefractionProblem(prescription=PRESCRIPTION)
+    figure = Figure(figsize=(16, 4.8), layout="constrained")
+    belief, sizes, curves = figure.subplots(1, 3)
+    chosen = examinations["ts-ald"]
+    trials, answers = chosen.trials[0], chosen.answers[0]
+    model = make_model(trials, answers, patient)
+    learn(model)
+    plot_success_probability(model, patient.space, names=NAMES, ax=belief)
+    style = {"marker": "P", "s": 110, "c": "white", "edgecolors": "black"}
+    belief.scatter(*PRESCRIPTION, zorder=6, label="prescription", **style)
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
+    belief.legend(ncols=4, columnspacing=1, handletextpad=0.3, **above)
+    plot_contexts(trials[:, 0], answers, ax=sizes)
+    sizes.set(ylabel=NAMES[0], title="one examination, letter size chosen")
+    _draw_acuity(curves, examinations)
+    figure.savefig(path, dpi=110)
+
+
+def _draw_acuity(ax: Any, examinations: dict[str, Examination]) -> None:
+    for rule, examination in examinations.items():
+        plot_best_so_far(examination.acuity, label=RULES[rule], ax=ax)
+    ax.set(ylabel="acuity with the best lens so far (logMAR)")
+    ax.axhline(0.0, color="0.4", linestyle="--", linewidth=1)
+    ax.set_title("all repetitions, mean ± standard error")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -193,21 +195,32 @@ def main(argv: Sequence[str] | None = None) -> None:
     Args:
         argv: The arguments, by default those of the process.
     """
-    parser = argparse.ArgumentParser(description="A simulated experiment.")
-    parser.add_argument("--repetitions", type=int, default=20)
-    parser.add_argument("--iterations", type=int, default=40)
+    parser = argparse.ArgumentParser(description="A simulated eye examination.")
+    parser.add_argument("--repetitions", type=int, default=10)
+    parser.add_argument("--iterations", type=int, default=75)
     parser.add_argument("--figure", type=Path, default=Path("demo.png"))
     arguments = parser.parse_args(argv)
-    runs = {
-        rule: optimise(rule, arguments.repetitions, arguments.iterations)
+    examinations = {
+        rule: examine(rule, arguments.repetitions, arguments.iterations)
         for rule in RULES
     }
-    print("\nQuality of the recommended parameters (best possible: 2.0):")
-    for rule, run in runs.items():
-        last = run.quality[:, -1]
-        error = float(last.std()) / len(last) ** 0.5
-        print(f"  {RULES[rule]:<21} ({rule}): {float(last.mean()):.2f} ± {error:.2f}")
-    draw(runs, arguments.figure)
+    total = FIRST_TRIALS + arguments.iterations
+    print(
+        f"\nThe patient needs {write_prescription(PRESCRIPTION)}, which nobody knows."
+    )
+    print(f"After {total} letters:")
+    for rule, examination in examinations.items():
+        acuity = examination.acuity[:, -1]
+        found = write_prescription(examination.lens[0].tolist())
+        print(
+            f"  {RULES[rule]:<21} first examination: {found}, "
+            f"{write_acuity(acuity[0].item())}"
+        )
+        print(
+            f"  {'':<21} all {len(acuity)}: mean {acuity.mean():.3f}, "
+            f"worst {acuity.max():.3f} logMAR"
+        )
+    draw(examinations, arguments.figure)
     print(f"Figure: {arguments.figure.resolve()}")
 
 
