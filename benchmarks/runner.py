@@ -9,6 +9,7 @@ needs no common file system; its workers run in a checkout of the project.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import multiprocessing
 import os
 import signal
@@ -31,6 +32,7 @@ from benchmarks.definitions import STUDIES, Study, estimate_cost
 from benchmarks.experiment import Task, run_task
 
 NICENESS = 10
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the GNU C library
 DEAD_WORKER = (
     "A worker process died, perhaps of lack of memory. What is finished is stored: "
     "the same command goes on from there."
@@ -221,8 +223,21 @@ def on_processes(workers: int) -> Compute:
 def _prepare_worker() -> None:
     """Be polite to other processes, and end when the one that waits for us says so."""
     os.nice(NICENESS)
+    _keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _keep_freed_memory() -> None:
+    """Reuse the memory of large temporary tensors, where the C library can.
+
+    By default it goes back to the system and is mapped anew for every tensor, which
+    takes a sixth of the time of a knowledge gradient.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(M_MMAP_THRESHOLD, 2**25)
+        mallopt(M_TRIM_THRESHOLD, 2**30)
 
 
 def _end_with_parent() -> None:

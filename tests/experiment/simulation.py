@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 from botorch_binary_context.experiment import (
     Categorical,
@@ -36,17 +37,17 @@ MIXED = NamedSpace(
 )
 
 
-def pass_fail(space: NamedSpace = CONTINUOUS, **kwargs: object) -> Settings:
+def pass_fail(space: NamedSpace = CONTINUOUS, **kwargs: Any) -> Settings:
     """Settings of a pass/fail experiment."""
-    return Settings(space, PassFail(), **kwargs)  # pyright: ignore
+    return Settings(space, PassFail(), **kwargs)
 
 
-def duels(space: NamedSpace = CONTINUOUS, **kwargs: object) -> Settings:
+def duels(space: NamedSpace = CONTINUOUS, **kwargs: Any) -> Settings:
     """Settings of an experiment with duels."""
-    return Settings(space, Duels(), **kwargs)  # pyright: ignore
+    return Settings(space, Duels(), **kwargs)
 
 
-def unmodelled(**kwargs: object) -> Settings:
+def unmodelled(**kwargs: Any) -> Settings:
     """Settings of an experiment that stays quasi-random."""
     return pass_fail(initial_trials=10**6, **kwargs)
 

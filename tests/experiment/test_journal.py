@@ -126,10 +126,15 @@ class TestTrials:
 class TestTransactions:
     def test_all_or_nothing(self, journal: Journal) -> None:
         add(journal)
-        with pytest.raises(KeyboardInterrupt), journal.transaction():
-            journal.answer(1, 1)
-            journal.add_trial({}, [{}], "rule")
-            raise KeyboardInterrupt
+
+        def interrupted() -> None:
+            with journal.transaction():
+                journal.answer(1, 1)
+                journal.add_trial({}, [{}], "rule")
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
         assert [t.status for t in journal.trials()] == ["pending"]
         add(journal)  # the next one is not disturbed
 
