@@ -203,7 +203,12 @@ class Fantasies:
         return K, prior_mean, columns(self.shared.targets, self.labels)
 
     def solve_adjoint(
-        self, a: Tensor, a_new: Tensor, b: Tensor, b_new: Tensor
+        self,
+        a: Tensor,
+        a_new: Tensor,
+        b: Tensor,
+        b_new: Tensor,
+        tolerance: float = TOLERANCE,
     ) -> tuple[Tensor, Tensor]:
         r"""The adjoint of the linearised equations of the mode.
 
@@ -215,6 +220,7 @@ class Fantasies:
             a_new: The new trials' weights, ``batch_shape x C``.
             b: ``batch_shape x n x C``.
             b_new: ``batch_shape x C``.
+            tolerance: That of the weights; the relative error is a tenth of it.
 
         Returns:
             ``H λ`` and ``h λ'``, in the shapes of ``b`` and ``b'``.
@@ -226,7 +232,7 @@ class Fantasies:
         x, x_new = torch.zeros_like(b), torch.zeros_like(b_new)
         r, r_new = b, b_new
         scale = torch.maximum(_largest(b), b_new.abs())
-        tolerance = max(1e-12, 1e1 * torch.finfo(b.dtype).eps) * scale
+        limit = max(tolerance / 10, 1e1 * torch.finfo(b.dtype).eps) * scale
         error = last = torch.full_like(b_new, torch.inf)
         for _ in range(2 * MAX_CHORD_STEPS):
             step = (r_new - _dot(projected, r)) / (1 + h * spread)
@@ -236,11 +242,11 @@ class Fantasies:
             r = b - x - self.shared.K @ Hx - self.cross * hx.unsqueeze(-2)
             r_new = b_new - _dot(self.cross, Hx) - x_new - self.prior_variance * hx
             error = torch.maximum(_largest(r), r_new.abs())
-            if bool(((error <= tolerance) | ~(error < last / 2)).all()):
+            if bool(((error <= limit) | ~(error < last / 2)).all()):
                 break
             last = torch.minimum(error, last)
         x, x_new = self._repair_adjoint(
-            H, h, b, b_new, x, x_new, ~(error <= 1e3 * tolerance)
+            H, h, b, b_new, x, x_new, ~(error <= 1e3 * limit)
         )
         return H * x, h * x_new
 
@@ -285,7 +291,7 @@ class _FantasyWeights(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         fantasies = Fantasies(shared, cross, prior_mean, prior_variance, labels)
         a, a_new = fantasies.solve(tolerance)
-        ctx.fantasies = fantasies
+        ctx.fantasies, ctx.tolerance = fantasies, tolerance
         ctx.save_for_backward(a, a_new)
         return a, a_new
 
@@ -294,7 +300,7 @@ class _FantasyWeights(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         a, a_new = ctx.saved_tensors
         # a = g(m + K a + k a'), a' = g(m' + kᵀa + κ a'): only k, m' and κ vary.
-        Hx, hx = ctx.fantasies.solve_adjoint(a, a_new, *grad_outputs)
+        Hx, hx = ctx.fantasies.solve_adjoint(a, a_new, *grad_outputs, ctx.tolerance)
         grad_cross = -Hx * a_new.unsqueeze(-2) - a * hx.unsqueeze(-2)
         return grad_cross, -hx, -hx * a_new, None, None, None
 

@@ -163,17 +163,20 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
         """
         return self.model.transform_inputs(self.space.at_reference(parameters))
 
-    def evaluate_at(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
+    def evaluate_at(
+        self, X: Tensor, inner_parameters: Tensor, tolerance: float = TOLERANCE
+    ) -> Tensor:
         r"""The value with given inner points in the place of the inner maximisers.
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.
             inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
+            tolerance: The error of the fantasies' weights.
 
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        posteriors = FantasyPosteriors.of(self.model, self.shared, X)
+        posteriors = FantasyPosteriors.of(self.model, self.shared, X, tolerance)
         inner = self.at_reference(inner_parameters)
         inner = expand_batch(inner, self.model.batch_shape)
         num_batch = len(self.model.batch_shape)

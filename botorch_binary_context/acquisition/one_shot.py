@@ -21,6 +21,9 @@ from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.optim import SearchOptions, find_starts, maximize_from
 
+# The error of the fantasies while the search climbs: it leaves the maximum in place.
+CLIMB_TOLERANCE = 1e-7
+
 
 class OneShotContextualBinaryKnowledgeGradient(
     KnowledgeGradientBase, OneShotAcquisitionFunction
@@ -159,7 +162,7 @@ def maximize_knowledge_gradient(
     inner = nested.inner_starts(decode(starts)).flatten(-2)
     variables, value = maximize_from(
         lambda u: nested.evaluate_at(
-            decode(u[..., :k]), u[..., k:].unflatten(-1, (2, -1))
+            decode(u[..., :k]), u[..., k:].unflatten(-1, (2, -1)), CLIMB_TOLERANCE
         ),
         torch.cat([starts, inner], dim=-1),
         torch.cat([bounds] + [space.parameter_bounds] * 2, dim=-1),
