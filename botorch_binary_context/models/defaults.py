@@ -12,7 +12,7 @@ from botorch.models.utils.gpytorch_modules import (
     get_covar_module_with_dim_scaled_prior,
 )
 from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import ConstantKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import ConstantKernel, MaternKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, LogNormalPrior
 
 from botorch_binary_context.kernels import AdditiveContextKernel
@@ -20,7 +20,7 @@ from botorch_binary_context.kernels import AdditiveContextKernel
 # Of psychometric functions, with parameters in [0, 1] and contexts in [-1, 1].
 CONTEXT_VARIANCE = 4.0
 OUTPUTSCALE, OUTPUTSCALE_SPREAD = 9.0, 0.7
-LENGTHSCALE, LENGTHSCALE_SPREAD = 0.25, 0.4
+LENGTHSCALE, LENGTHSCALE_SPREAD = 0.4, 0.4
 SHORTEST = 0.02
 LEVEL_VARIANCE = 25.0
 
@@ -53,7 +53,9 @@ def psychometric_covar_module(
 ) -> AdditiveContextKernel:
     r"""``θ s s' + k(x,x') + constant``, with priors for psychometric functions.
 
-    For parameters in the unit cube and contexts in [-1, 1].
+    For parameters in the unit cube and contexts in [-1, 1]. A Matérn kernel bends to
+    the sharp peak of a performance that is flat far from it, where a squared
+    exponential would have to be short everywhere.
 
     Args:
         dim: The number of columns of a trial.
@@ -66,7 +68,8 @@ def psychometric_covar_module(
     num_parameters = dim - len(context_dims)
     lengthscale = LENGTHSCALE * math.sqrt(num_parameters / 2)
     smooth = ScaleKernel(
-        RBFKernel(
+        MaternKernel(
+            nu=2.5,
             ard_num_dims=num_parameters,
             batch_shape=batch_shape,
             lengthscale_prior=LogNormalPrior(math.log(lengthscale), LENGTHSCALE_SPREAD),

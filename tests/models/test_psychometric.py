@@ -44,13 +44,13 @@ class TestPrior(StrictTestCase):
     def test_kernel(self) -> None:
         X = uniform(5, 3)
         kernel = psychometric_covar_module(3, [0], torch.Size()).double()
-        distance = torch.cdist(X[:, 1:], X[:, 1:]) / 0.25
-        smooth = 9 * (-distance.square() / 2).exp()
+        r = 5**0.5 * torch.cdist(X[:, 1:], X[:, 1:]) / 0.4
+        smooth = 9 * (1 + r + r.square() / 3) * (-r).exp()
         expected = 4 * X[:, :1] @ X[:, :1].T + smooth + 25
         self.assertAllClose(to_dense(kernel(X)), expected)
 
     def test_lengthscale_grows_with_the_dimension(self) -> None:
-        for num_parameters, expected in ((1, 0.25 / 2**0.5), (8, 0.5)):
+        for num_parameters, expected in ((1, 0.4 / 2**0.5), (8, 0.8)):
             dim = num_parameters + 1
             kernel: Any = psychometric_covar_module(dim, [0], torch.Size())
             found = kernel.base_kernel.kernels[0].base_kernel.lengthscale
@@ -91,7 +91,7 @@ class TestLearning(StrictTestCase):
         model: Any = self.fit(patient_model(10, guess_rate=1 / 26))
         smooth = model.covar_module.base_kernel.kernels[0]
         for found, prior, spread in (
-            (smooth.base_kernel.lengthscale, 0.25, 0.4),
+            (smooth.base_kernel.lengthscale, 0.4, 0.4),
             (smooth.outputscale, 9.0, 0.7),
             (model.mean_module.slope, 6.0, 0.5),
         ):
