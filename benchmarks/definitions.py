@@ -224,7 +224,7 @@ _ALL = (
         "refraction-steps",
         refraction.load,
         refraction.anywhere_case,
-        rules=("ucb-ald", "lucb-ald", "cjes"),
+        rules=("ucb-ald", "ts-ald", "cjes"),
         functions=refraction.name_cases([5], refraction.SURROGATES),
         iterations=150,
         optimum=lambda _: 0.0,

@@ -34,7 +34,12 @@ from botorch_binary_context.models import (
     LaplaceMarginalLogLikelihood,
     psychometric_gp,
 )
+from botorch_binary_context.models.defaults import (
+    LEVEL_VARIANCE,
+    psychometric_covar_module,
+)
 from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.models.psychometric import SLOPE, center_contexts
 from botorch_binary_context.problems import RefractionProblem
 
 SLOPES = tuple(range(1, 9))
@@ -153,8 +158,6 @@ def parse_slope(case: str) -> int:
 # Models of increasing care, each as a function of the trials, their outcomes, the
 # hyperparameters of the paper's surrogate and the patient.
 ModelMaker = Callable[[Tensor, Tensor, PaperSurrogate, RefractionProblem], LaplaceGP]
-ROBUST = PaperSurrogate(25.0, 9.0, (2.0, 2.0))
-LEVEL_VARIANCE = 25.0
 
 
 def as_in_the_paper(
@@ -178,8 +181,16 @@ def with_a_level(
 def with_robust_lengthscales(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
 ) -> BinaryLaplaceGP:
-    r"""Lengthscales of 2 dioptres, fitted to nobody."""
-    return with_a_level(X, Y, ROBUST, problem)
+    r"""The kernel of the package's default, fitted to nobody; the slope has no sign."""
+    batch_shape = X.shape[:-2]
+    kernel = psychometric_covar_module(problem.space.dim, [0], batch_shape)
+    kernel.context_variance = SLOPE**2
+    return BinaryLaplaceGP(
+        X,
+        Y,
+        covar_module=kernel.to(X),
+        input_transform=center_contexts(problem.space),
+    )
 
 
 def with_a_direction(
