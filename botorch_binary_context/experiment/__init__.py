@@ -1,0 +1,28 @@
+r"""Running a real experiment: ask, tell, recommend, and never lose an answer."""
+
+from botorch_binary_context.experiment.experiment import Experiment
+from botorch_binary_context.experiment.recommendation import Estimate, Recommendation
+from botorch_binary_context.experiment.settings import Duels, PassFail, Settings
+from botorch_binary_context.experiment.space import NamedSpace
+from botorch_binary_context.experiment.trial import Trial
+from botorch_binary_context.experiment.variables import (
+    Categorical,
+    Context,
+    Integer,
+    Real,
+)
+
+__all__ = [
+    "Categorical",
+    "Context",
+    "Duels",
+    "Estimate",
+    "Experiment",
+    "Integer",
+    "NamedSpace",
+    "PassFail",
+    "Real",
+    "Recommendation",
+    "Settings",
+    "Trial",
+]

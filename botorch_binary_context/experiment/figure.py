@@ -1,0 +1,140 @@
+r"""
+A picture of an experiment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from botorch.exceptions import UnsupportedError
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import Locator, LogLocator, MaxNLocator
+from torch import Tensor
+
+from botorch_binary_context.experiment.experiment import Experiment
+from botorch_binary_context.experiment.space import Encoder
+from botorch_binary_context.experiment.variables import Categorical, Integer
+from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.plotting import (
+    plot_contexts,
+    plot_posterior_mean,
+    plot_psychometric_curves,
+    plot_success_probability,
+)
+
+Panel = Callable[[Axes], None]
+
+
+def draw_experiment(experiment: Experiment, path: str | Path) -> None:
+    r"""Save a picture: the model, the recommended parameters, the contexts shown.
+
+    Axes are in the user's units.
+
+    Args:
+        experiment: The experiment, with at least one answer.
+        path: Where to save it; the ending says in which format.
+    """
+    model, encoder = experiment.model(), experiment.encoder
+    panels = _panels(experiment, model, encoder)
+    if not panels:
+        raise UnsupportedError(
+            "Expected a parameter that is a number, or a context, to draw an "
+            "experiment, but got neither."
+        )
+    size = (5.5 * len(panels), 4.2)
+    figure = Figure(figsize=size, layout="constrained")
+    axes: Any = figure.subplots(1, len(panels), squeeze=False)
+    for panel, ax in zip(panels, axes[0], strict=True):
+        panel(ax)
+    try:
+        figure.savefig(path, dpi=120)
+    except ValueError as error:
+        raise UnsupportedError(
+            f"Expected ``path`` to end as an image file does, but got {path}: {error}."
+        ) from error
+
+
+def _panels(experiment: Experiment, model: LaplaceGP, encoder: Encoder) -> list[Panel]:
+    """What there is to draw."""
+    duels = experiment.settings.feedback.num_sides == 2
+    numeric = _numeric_columns(encoder)
+    panels: list[Panel] = []
+    if numeric:
+        panels.append(lambda ax: _draw_model(ax, model, encoder, numeric, duels))
+    if encoder.num_contexts and not duels:
+        best = encoder.encode_parameters(experiment.recommend().parameters)
+        panels.append(lambda ax: _draw_curve(ax, model, encoder, best))
+    if encoder.num_contexts:
+        panels.append(lambda ax: _draw_contexts(ax, model, encoder, duels))
+    return panels
+
+
+def _numeric_columns(encoder: Encoder) -> list[int]:
+    """The first two columns, among those of the parameters, that are numbers."""
+    columns, position = [], 0
+    for parameter in encoder.space.parameters:
+        if not isinstance(parameter, Categorical):
+            columns.append(position)
+        position += parameter.num_columns
+    return columns[:2]
+
+
+def _draw_model(
+    ax: Axes, model: LaplaceGP, encoder: Encoder, dims: Sequence[int], duels: bool
+) -> None:
+    """What the model says of the parameters in the reference context."""
+    draw: Any = plot_posterior_mean if duels else plot_success_probability
+    names = encoder.column_names
+    draw(model, encoder.context_space, dims=dims, names=names, ax=ax)
+    held = encoder.context_space.dim > len(dims)
+    ax.title.set_text(
+        "reference context, other parameters as recommended" if held else ""
+    )
+    owners = [p for p in encoder.space.parameters for _ in range(p.num_columns)]
+    for axis, dim in zip((ax.xaxis, ax.yaxis), dims, strict=False):
+        _use_units(axis, owners[dim], owners[dim].encode)
+
+
+def _draw_curve(ax: Axes, model: LaplaceGP, encoder: Encoder, best: Tensor) -> None:
+    """How the recommended parameters do as the first context changes."""
+    plot_psychometric_curves(
+        model,
+        encoder.context_space,
+        best.unsqueeze(0),
+        labels=["recommended"],
+        names=encoder.column_names,
+        ax=ax,
+    )
+    _use_context_units(ax.xaxis, encoder)
+
+
+def _draw_contexts(ax: Axes, model: LaplaceGP, encoder: Encoder, duels: bool) -> None:
+    """The first context of every answered trial."""
+    rows = model.original_datapoints
+    contexts = encoder.context_space.contexts(rows[::2] if duels else rows)
+    outcomes = None if duels else model.train_targets
+    plot_contexts(contexts, outcomes, encoder.context_space, ax=ax)
+    ax.set_ylabel(encoder.column_names[0])
+    _use_context_units(ax.yaxis, encoder)
+
+
+def _use_context_units(axis: Axis, encoder: Encoder) -> None:
+    context = encoder.space.contexts[0]
+    _use_units(axis, context, lambda value: context.encode(value, encoder.centred))
+
+
+def _use_units(axis: Axis, variable: Any, encode: Callable[[float], Tensor]) -> None:
+    """Ticks at round numbers of the user's units."""
+    if variable.scale == "log":
+        locator: Locator = LogLocator()
+    else:
+        whole = isinstance(variable, Integer)
+        locator = MaxNLocator(6, steps=[1, 2, 2.5, 5, 10], integer=whole)
+    low, high = variable.bounds
+    values = [float(v) for v in locator.tick_values(low, high) if low <= v <= high]
+    positions = [float(encode(value)) for value in values]
+    axis.set_ticks(positions, [f"{value:g}" for value in values])

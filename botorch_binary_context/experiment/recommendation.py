@@ -1,0 +1,168 @@
+r"""
+What an experiment recommends, and how sure it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+from torch import Tensor
+from torch.special import ndtri
+
+from botorch_binary_context.acquisition.entropy_search import (
+    ROUGH_PATH_SEARCH,
+    maximize_paths,
+)
+from botorch_binary_context.experiment.space import Encoder, Values
+from botorch_binary_context.experiment.variables import Categorical, Value
+from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.rules import frozen, recommend
+from botorch_binary_context.sampling.paths import draw_sample_paths
+
+NUM_PATHS = 64
+MAX_FEATURES = 1024
+LEVEL = 0.9
+
+
+class Estimate(NamedTuple):
+    r"""A probability and its credible interval.
+
+    Attributes:
+        mean: The mean.
+        low: The lower end of the interval.
+        high: The upper end.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    r"""The inferred best parameters.
+
+    Attributes:
+        parameters: The parameters that are best in the reference context, in the user's
+            units.
+        uncertainty: Where else the best may be, by the maxima of functions drawn from
+            the posterior: for numbers an interval that holds nine tenths of them, for
+            categories the share of each.
+        num_answers: The number of answers it rests on.
+    """
+
+    parameters: Values
+    uncertainty: dict[str, tuple[float, float] | dict[Value, float]]
+    num_answers: int
+    _model: LaplaceGP
+    _encoder: Encoder
+
+    def success_probability(
+        self, context: Values | None = None, level: float = LEVEL
+    ) -> Estimate:
+        r"""The probability that a test of the recommended parameters is passed.
+
+        Args:
+            context: The values of all contexts, not only such as can be shown; by
+                default the reference context.
+            level: The probability of the credible interval.
+
+        Returns:
+            The mean and the interval of the probability. Near zero and one the mean may
+            lie outside of the interval, as it does of skewed distributions.
+        """
+        if self._model.likelihood.points_per_trial == 2:
+            raise UnsupportedError(
+                "Expected pass/fail outcomes to predict the success of, but got duels: "
+                "use ``preference_probability``."
+            )
+        return self._estimate([self.parameters], context, level)
+
+    def preference_probability(
+        self, other: Values, context: Values | None = None, level: float = LEVEL
+    ) -> Estimate:
+        r"""The probability that the recommended parameters win a duel.
+
+        Args:
+            other: The parameters of the other side.
+            context: The values of all contexts; by default the reference context.
+            level: The probability of the credible interval.
+
+        Returns:
+            The mean and the interval of the probability.
+        """
+        if self._model.likelihood.points_per_trial == 1:
+            raise UnsupportedError(
+                "Expected duels to predict the preference of, but got pass/fail "
+                "outcomes: use ``success_probability``."
+            )
+        return self._estimate([self.parameters, other], context, level)
+
+    def _estimate(
+        self, sides: list[Values], context: Values | None, level: float
+    ) -> Estimate:
+        if not 0.0 < level < 1.0:
+            raise InputDataError(
+                f"Expected ``level`` to be between 0 and 1, but got {level}."
+            )
+        reference = self._encoder.space.reference_context()
+        X = self._encoder.encode(reference if context is None else context, sides)
+        likelihood = self._model.likelihood
+        with torch.no_grad():
+            latent: Any = self._model.posterior(X)
+            contrasts = likelihood.contrast_distribution(latent.distribution)
+            mean, variance = contrasts.mean, contrasts.variance
+            # The probability is monotone in the contrast: so are its quantiles.
+            reach = ndtri(mean.new_tensor((1 + level) / 2)) * variance.sqrt()
+            ends = likelihood.probability(torch.cat([mean - reach, mean + reach]))
+            expected = likelihood.expected_probability(mean, variance)
+        return Estimate(float(expected), *ends.tolist())
+
+
+def make_recommendation(
+    model: LaplaceGP, encoder: Encoder, seed: int
+) -> Recommendation:
+    r"""The inferred best parameters of a model.
+
+    Args:
+        model: The model of the answers.
+        encoder: The way to the user's units.
+        seed: The seed of the draws from the posterior.
+
+    Returns:
+        The recommendation.
+    """
+    space = encoder.context_space
+    best = recommend(model, space, seed=seed)
+    with frozen(model), torch.no_grad():
+        paths = draw_sample_paths(model, NUM_PATHS, space.bounds, MAX_FEATURES, seed)
+        optima, _ = maximize_paths(paths, space, seed, ROUGH_PATH_SEARCH)
+    return Recommendation(
+        parameters=encoder.decode_parameters(best),
+        uncertainty=_spread(encoder, optima),
+        num_answers=model.train_targets.shape[-1],
+        _model=model,
+        _encoder=encoder,
+    )
+
+
+def _spread(
+    encoder: Encoder, optima: Tensor
+) -> dict[str, tuple[float, float] | dict[Value, float]]:
+    """Intervals and shares of ``num_paths x k`` points."""
+    points = [encoder.decode_parameters(point) for point in optima]
+    uncertainty: dict[str, Any] = {}
+    for parameter in encoder.space.parameters:
+        found: list[Any] = [point[parameter.name] for point in points]
+        if isinstance(parameter, Categorical):
+            uncertainty[parameter.name] = {
+                value: found.count(value) / len(found) for value in parameter.values
+            }
+        else:
+            found.sort()
+            tail = round(len(found) * (1 - LEVEL) / 2)
+            uncertainty[parameter.name] = found[tail], found[-1 - tail]
+    return uncertainty

@@ -1,0 +1,348 @@
+r"""
+What an experiment is: its variables, its kind of feedback, its rule.
+
+Settings go to and from plain dictionaries of one form, which is both that of a TOML
+file a person writes and that of the journal.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from botorch.exceptions import InputDataError, UnsupportedError
+
+from botorch_binary_context.experiment.space import Encoder, NamedSpace
+from botorch_binary_context.experiment.variables import (
+    Categorical,
+    Context,
+    Integer,
+    Parameter,
+    Real,
+)
+from botorch_binary_context.likelihoods import PreferenceLikelihood, ProbitLikelihood
+from botorch_binary_context.rules import BINARY_RULES, DUEL_RULES
+
+KERNELS = ("additive", "multiplicative", "product")
+MIN_INITIAL_TRIALS = 5
+
+T = TypeVar("T")
+
+
+class Feedback:
+    r"""What a trial shows and what can be answered.
+
+    Attributes:
+        kind: Its name.
+        outcomes: The names of the outcomes 0 and 1.
+        num_sides: How many sets of parameters a trial shows.
+        default_rule: The rule if none is given.
+        default_kernel: The kernel if none is given and there are contexts.
+        rules: The rules there are.
+    """
+
+    kind: ClassVar[str]
+    outcomes: ClassVar[tuple[str, str]]
+    num_sides: ClassVar[int]
+    default_rule: ClassVar[str]
+    default_kernel: ClassVar[str]
+    rules: ClassVar[Mapping[str, Any]]
+
+    def likelihood(self) -> ProbitLikelihood:
+        r"""The likelihood of the outcomes.
+
+        Returns:
+            A new likelihood.
+        """
+        raise NotImplementedError
+
+    def parse(self, outcome: Any) -> int:
+        r"""The outcome that is meant.
+
+        Args:
+            outcome: 0 or 1 (a bool or a number), or the name of an outcome.
+
+        Returns:
+            0 or 1.
+        """
+        if isinstance(outcome, str):
+            text = outcome.strip().lower()
+            names = {"0": 0, "1": 1, self.outcomes[0]: 0, self.outcomes[1]: 1}
+            if text in names:
+                return names[text]
+        else:
+            try:
+                number = float(outcome)
+            except (TypeError, ValueError):
+                number = -1.0
+            if number in (0.0, 1.0):
+                return int(number)
+        raise InputDataError(
+            f"Expected ``outcome`` to be {self.outcomes[1]!r} or 1, or "
+            f"{self.outcomes[0]!r} or 0, but got {outcome!r}."
+        )
+
+
+@dataclass(frozen=True)
+class PassFail(Feedback):
+    r"""A test is passed or failed.
+
+    Attributes:
+        guess_rate: The chance to pass without any ability: ``1/n`` in a choice of one
+            among ``n``.
+        lapse_rate: The chance to fail in spite of it.
+    """
+
+    kind: ClassVar[str] = "pass/fail"
+    outcomes: ClassVar[tuple[str, str]] = ("fail", "pass")
+    num_sides: ClassVar[int] = 1
+    default_rule: ClassVar[str] = "ucb-ald"
+    default_kernel: ClassVar[str] = "additive"
+    rules: ClassVar[Mapping[str, Any]] = BINARY_RULES
+    guess_rate: float = 0.0
+    lapse_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.likelihood()  # checks the rates
+
+    def likelihood(self) -> ProbitLikelihood:
+        r"""A probit with the two rates."""
+        return ProbitLikelihood(self.guess_rate, self.lapse_rate)
+
+
+@dataclass(frozen=True)
+class Duels(Feedback):
+    r"""Two sets of parameters are compared in one context, and one is preferred."""
+
+    kind: ClassVar[str] = "duels"
+    outcomes: ClassVar[tuple[str, str]] = ("second", "first")
+    num_sides: ClassVar[int] = 2
+    default_rule: ClassVar[str] = "muc-ald"
+    default_kernel: ClassVar[str] = "product"
+    rules: ClassVar[Mapping[str, Any]] = DUEL_RULES
+
+    def likelihood(self) -> PreferenceLikelihood:
+        r"""A probit of the difference."""
+        return PreferenceLikelihood()
+
+
+@dataclass(frozen=True)
+class Settings:
+    r"""All that is fixed when an experiment begins.
+
+    Attributes:
+        space: The parameters and the contexts.
+        feedback: ``PassFail`` or ``Duels``.
+        rule: The name of a rule of ``BINARY_RULES`` or ``DUEL_RULES``; by default
+            "ucb-ald" for pass/fail outcomes and "muc-ald" for duels.
+        kernel: What a context does: "additive" shifts the performance (the default for
+            pass/fail outcomes), "multiplicative" scales it, "product" may change it
+            freely (the default for duels). None without contexts.
+        seed: The seed of what is random.
+        initial_trials: How many answers there are before the rule takes over from
+            quasi-random trials; by default two for each variable and at least five.
+        hyperparameters: Those of the kernel that are not to be learned, by their names,
+            in the units of the box (parameters in [0, 1], contexts in [-1, 1]):
+            "outputscale", "lengthscale" (one number, or one for each column of the
+            parameters), "slope" (additive kernel), "context_lengthscale" (product
+            kernel).
+    """
+
+    space: NamedSpace
+    feedback: Feedback = PassFail()
+    rule: str | None = None
+    kernel: str | None = None
+    seed: int = 0
+    initial_trials: int | None = None
+    hyperparameters: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.rule is None:
+            object.__setattr__(self, "rule", self.feedback.default_rule)
+        if self.kernel is None and self.space.contexts:
+            object.__setattr__(self, "kernel", self.feedback.default_kernel)
+        if self.initial_trials is None:
+            num_variables = len(self.space.parameters) + len(self.space.contexts)
+            trials = max(MIN_INITIAL_TRIALS, 2 * num_variables)
+            object.__setattr__(self, "initial_trials", trials)
+        self._check_rule()
+        self._check_kernel()
+        for name in ("seed", "initial_trials"):
+            _check_count(name, getattr(self, name))
+
+    def _check_rule(self) -> None:
+        rules = self.feedback.rules
+        if self.rule not in rules:
+            raise UnsupportedError(
+                f"Expected ``rule`` to be a rule for {self.feedback.kind}, one of "
+                f"{', '.join(rules)}, but got {self.rule!r}."
+            )
+
+    def _check_kernel(self) -> None:
+        if not self.space.contexts:
+            if self.kernel is not None:
+                raise UnsupportedError(
+                    "Expected ``kernel`` to be left out without contexts, but got "
+                    f"{self.kernel!r}."
+                )
+            return
+        if self.kernel not in KERNELS:
+            raise UnsupportedError(
+                f"Expected ``kernel`` to be one of {', '.join(KERNELS)}, but got "
+                f"{self.kernel!r}."
+            )
+        if self.kernel == "additive" and self.feedback.num_sides == 2:
+            raise UnsupportedError(
+                "Expected ``kernel`` to be 'multiplicative' or 'product' for duels, "
+                "but got 'additive', which cancels between the two sides."
+            )
+        logs = [c.name for c in self.space.contexts if c.scale == "log"]
+        if self.kernel == "multiplicative" and logs:
+            raise UnsupportedError(
+                "Expected contexts on a linear scale with a 'multiplicative' "
+                f"``kernel``, but got {', '.join(logs)} on a log scale."
+            )
+
+    def encoder(self) -> Encoder:
+        r"""The way between the user's units and the box of the models.
+
+        Returns:
+            A new encoder.
+        """
+        return Encoder(self.space, centred=self.kernel != "multiplicative")
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""The settings as a plain dictionary, in the form of a TOML file.
+
+        Returns:
+            What :meth:`from_dict` takes.
+        """
+        feedback: Any = self.feedback
+        return {
+            "rule": self.rule,
+            "kernel": self.kernel,
+            "seed": self.seed,
+            "initial_trials": self.initial_trials,
+            "feedback": {"kind": feedback.kind, **asdict(feedback)},
+            "parameters": [_parameter_dict(p) for p in self.space.parameters],
+            "contexts": [_without_none(asdict(c)) for c in self.space.contexts],
+            "hyperparameters": dict(self.hyperparameters),
+        }
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> Settings:
+        r"""The settings that a plain dictionary describes.
+
+        Args:
+            content: The content of a TOML file or of a journal.
+
+        Returns:
+            The settings.
+        """
+        content = dict(content)
+        parameters = _tables(content, "parameters")
+        contexts = _tables(content, "contexts")
+        feedback = content.pop("feedback", {})
+        space = NamedSpace(
+            [_make_parameter(table) for table in parameters],
+            [_make(Context, table, "contexts") for table in contexts],
+        )
+        content |= {"space": space, "feedback": _make_feedback(feedback)}
+        return _make(cls, content, "the settings")
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Settings:
+        r"""The settings that a TOML file describes.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The settings.
+        """
+        try:
+            with Path(path).open("rb") as file:
+                content = tomllib.load(file)
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise InputDataError(
+                f"Expected ``path`` to be a TOML file, but got {path}: {error}"
+            ) from error
+        return cls.from_dict(content)
+
+
+_PARAMETER_TYPES: dict[str, type[Parameter]] = {
+    kind.type: kind for kind in (Real, Integer, Categorical)
+}
+_FEEDBACKS: dict[str, type[Feedback]] = {kind.kind: kind for kind in (PassFail, Duels)}
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InputDataError(
+            f"Expected ``{name}`` to be a whole number that is not negative, but got "
+            f"{value!r}."
+        )
+
+
+def _without_none(table: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if value is not None}
+
+
+def _parameter_dict(parameter: Any) -> dict[str, Any]:
+    return {"type": parameter.type, **asdict(parameter)}
+
+
+def _tables(content: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """Take a list of tables out of the content."""
+    tables = content.pop(key, [])
+    if not isinstance(tables, list) or any(not isinstance(t, dict) for t in tables):
+        raise InputDataError(
+            f"Expected ``{key}`` to be tables, [[{key}]] in a TOML file, but got "
+            f"{tables!r}."
+        )
+    return tables
+
+
+def _choose(kinds: Mapping[str, type[T]], name: Any, key: str) -> type[T]:
+    if not isinstance(name, str) or name not in kinds:
+        raise InputDataError(
+            f"Expected ``{key}`` to be one of {', '.join(kinds)}, but got {name!r}."
+        )
+    return kinds[name]
+
+
+def _make_parameter(table: dict[str, Any]) -> Parameter:
+    table = dict(table)
+    kind = _choose(_PARAMETER_TYPES, table.pop("type", Real.type), "type")
+    return _make(kind, table, "parameters")
+
+
+def _make_feedback(table: Any) -> Feedback:
+    if not isinstance(table, dict):
+        raise InputDataError(
+            "Expected ``feedback`` to be a table, [feedback] in a TOML file, but got "
+            f"{table!r}."
+        )
+    table = dict(table)
+    kind = _choose(_FEEDBACKS, table.pop("kind", PassFail.kind), "kind")
+    return _make(kind, table, "feedback")
+
+
+def _make(kind: type[T], arguments: Mapping[str, Any], where: str) -> T:
+    """Make a dataclass from a table, naming keys that are unknown or missing."""
+    known: Any = fields(kind)  # pyright: ignore[reportArgumentType]
+    unknown = sorted(set(arguments) - {f.name for f in known})
+    needed = {
+        f.name for f in known if f.default is MISSING and f.default_factory is MISSING
+    }
+    missing = sorted(needed - set(arguments))
+    if unknown or missing:
+        complaint = "unknown" if unknown else "missing"
+        raise InputDataError(
+            f"Expected {where} to have the keys {', '.join(f.name for f in known)}, "
+            f"but got {complaint} {', '.join(unknown or missing)}."
+        )
+    return kind(**arguments)

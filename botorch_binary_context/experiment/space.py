@@ -1,0 +1,277 @@
+r"""
+The space of an experiment in the user's units, and the box that models work in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.models.transforms.input import InputTransform
+from torch import Tensor
+
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.experiment.variables import (
+    Categorical,
+    Context,
+    Parameter,
+    Real,
+    Value,
+)
+
+#: Values by the names of parameters or contexts.
+Values = Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class NamedSpace:
+    r"""The named parameters and contexts of an experiment.
+
+    Attributes:
+        parameters: What is to be optimised.
+        contexts: What the experimenter chooses about a test; there may be none.
+
+    Example:
+        >>> space = NamedSpace(
+        ...     parameters=[Real("sphere", -4, 4), Real("gain", 0.1, 10, "log")],
+        ...     contexts=[Context("letter size", reference=0.0, low=-0.3, high=1.0)],
+        ... )
+    """
+
+    parameters: Sequence[Parameter]
+    contexts: Sequence[Context] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parameters", tuple(self.parameters))
+        object.__setattr__(self, "contexts", tuple(self.contexts))
+        for argument, kind in (("parameters", Parameter), ("contexts", Context)):
+            wrong = [v for v in getattr(self, argument) if not isinstance(v, kind)]
+            if wrong:
+                raise InputDataError(
+                    f"Expected ``{argument}`` to be {argument} with names, but got "
+                    f"{wrong[0]!r}."
+                )
+        if not self.parameters:
+            raise InputDataError(
+                "Expected ``parameters`` to name at least one parameter, but got none."
+            )
+        names = [variable.name for variable in (*self.parameters, *self.contexts)]
+        repeated = sorted({name for name in names if names.count(name) > 1})
+        if repeated:
+            raise InputDataError(
+                "Expected ``parameters`` and ``contexts`` to have different names, but "
+                f"got {', '.join(repeated)} more than once."
+            )
+
+    def reference_context(self) -> dict[str, Value]:
+        r"""The context in which the system is to be good.
+
+        Returns:
+            The values of the contexts by their names.
+        """
+        return {context.name: context.reference for context in self.contexts}
+
+
+def check_names(argument: str, given: Values, names: Sequence[str]) -> None:
+    r"""Check that values are given for exactly the names there are.
+
+    Args:
+        argument: What to call the values in a message.
+        given: The values by their names.
+        names: The names.
+    """
+    if set(given) != set(names):
+        raise InputDataError(
+            f"Expected ``{argument}`` to give a value for each of {list(names)}, but "
+            f"got {list(given)}."
+        )
+
+
+class Encoder:
+    r"""Goes between values in the user's units and rows of the models' box.
+
+    The columns of a row are the contexts and then the parameters: these in the unit
+    cube, contexts in [-1, 1].
+    """
+
+    def __init__(self, space: NamedSpace, centred: bool = True) -> None:
+        r"""
+        Args:
+            space: The named variables.
+            centred: Whether the bounds of contexts go to -1 and 1. Otherwise they are
+                only scaled, so that zero, where a multiplicative context tells nothing,
+                stays zero.
+        """
+        self.space = space
+        self.centred = centred
+        self.num_contexts = len(space.contexts)
+        self._sizes = [1] * self.num_contexts + [
+            p.num_columns for p in space.parameters
+        ]
+        num_columns = sum(self._sizes) - self.num_contexts
+        ends = [
+            [c.encode(c.bounds[end], centred) for c in space.contexts]
+            + [torch.full((num_columns,), end, dtype=torch.float64, device="cpu")]
+            for end in (0, 1)
+        ]
+        corners = torch.stack([torch.cat(columns) for columns in ends])
+        bounds = corners.sort(dim=0).values  # a context may run the other way
+        reference = self.encode_context(space.reference_context())
+        self.context_space = ContextSpace(bounds, range(self.num_contexts), reference)
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether every point of the box can be shown."""
+        discrete = any(type(p) is not Real for p in self.space.parameters)
+        return not discrete and all(c.levels is None for c in self.space.contexts)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns; a category has its value's, too."""
+        names = [c.name for c in self.space.contexts]
+        for p in self.space.parameters:
+            if isinstance(p, Categorical):
+                names += [f"{p.name} = {value}" for value in p.values]
+            else:
+                names.append(p.name)
+        return names
+
+    def encode_context(self, context: Values) -> Tensor:
+        r"""The columns of a context.
+
+        Args:
+            context: The values of all contexts.
+
+        Returns:
+            A tensor of as many numbers as there are contexts.
+        """
+        contexts = self.space.contexts
+        check_names("context", context, [c.name for c in contexts])
+        columns = [c.encode(context[c.name], self.centred) for c in contexts]
+        return torch.cat([torch.zeros(0, dtype=torch.float64, device="cpu"), *columns])
+
+    def encode_parameters(self, parameters: Values) -> Tensor:
+        r"""The columns of parameters.
+
+        Args:
+            parameters: The values of all parameters.
+
+        Returns:
+            A tensor of numbers in [0, 1].
+        """
+        variables = self.space.parameters
+        check_names("parameters", parameters, [p.name for p in variables])
+        return torch.cat([p.encode(parameters[p.name]) for p in variables])
+
+    def encode(self, context: Values, sides: Sequence[Values]) -> Tensor:
+        r"""The rows of a trial.
+
+        Args:
+            context: The values of the contexts.
+            sides: The parameters of the trial, or of the two sides of a duel.
+
+        Returns:
+            A ``q x d`` tensor.
+        """
+        parameters = torch.stack([self.encode_parameters(side) for side in sides])
+        return self.context_space.join(parameters, self.encode_context(context))
+
+    def decode_parameters(self, U: Tensor) -> dict[str, Value]:
+        r"""The parameters nearest to columns.
+
+        Args:
+            U: The columns of the parameters.
+
+        Returns:
+            The values by their names.
+        """
+        variables = self.space.parameters
+        parts = U.split(self._sizes[self.num_contexts :])
+        return {p.name: p.decode(u) for p, u in zip(variables, parts, strict=True)}
+
+    def decode(
+        self, X: Tensor
+    ) -> tuple[dict[str, Value], tuple[dict[str, Value], ...]]:
+        r"""The trial nearest to rows.
+
+        Args:
+            X: A ``q x d`` tensor.
+
+        Returns:
+            The context, and the parameters of each row.
+        """
+        context: dict[str, Value] = {
+            c.name: c.decode(X[0, i : i + 1], self.centred)
+            for i, c in enumerate(self.space.contexts)
+        }
+        rows = X[:, self.num_contexts :]
+        return context, tuple(self.decode_parameters(row) for row in rows)
+
+    def snap(self, X: Tensor, levels: bool) -> Tensor:
+        r"""Rows that can be shown, nearest to any.
+
+        Args:
+            X: A ``... x d`` tensor.
+            levels: Whether contexts are snapped, too.
+
+        Returns:
+            A tensor of the same shape.
+        """
+        parts = X.split(self._sizes, dim=-1)
+        m = self.num_contexts
+        contexts = zip(self.space.contexts, parts[:m], strict=True)
+        parameters = zip(self.space.parameters, parts[m:], strict=True)
+        snapped = [c.snap(U, self.centred) if levels else U for c, U in contexts]
+        snapped += [p.snap(U) for p, U in parameters]
+        return torch.cat(snapped, dim=-1)
+
+
+class Snap(InputTransform):
+    r"""Lets a model see of every point what would be shown for it.
+
+    So the model is constant between two integers, two categories or two levels of a
+    context, and a search over the box finds the best of what can be shown.
+    """
+
+    transform_on_train: bool = True
+    transform_on_eval: bool = True
+    transform_on_fantasize: bool = True
+
+    def __init__(self, encoder: Encoder, levels: bool) -> None:
+        r"""
+        Args:
+            encoder: Says what can be shown.
+            levels: Whether contexts are snapped to their levels, to choose one, or free
+                to be asked about.
+        """
+        super().__init__()
+        self.encoder = encoder
+        self.levels = levels
+
+    def transform(self, X: Tensor) -> Tensor:
+        r"""Snap points.
+
+        Args:
+            X: A ``batch_shape x n x d`` tensor.
+
+        Returns:
+            A tensor of the same shape.
+        """
+        return self.encoder.snap(X, self.levels)
+
+    def equals(self, other: InputTransform) -> bool:
+        r"""Whether another transform snaps alike.
+
+        Args:
+            other: Another input transform.
+
+        Returns:
+            Whether it does.
+        """
+        if not isinstance(other, Snap):
+            return False
+        mine, theirs = self.encoder, other.encoder
+        same = mine.space == theirs.space and mine.centred == theirs.centred
+        return same and self.levels == other.levels

@@ -1,0 +1,94 @@
+r"""
+One trial of an experiment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from botorch.exceptions import UnsupportedError
+
+from botorch_binary_context.experiment.space import Values
+from botorch_binary_context.experiment.variables import Value
+
+SIDE_NAMES = ("first", "second")
+
+
+@dataclass(frozen=True)
+class Trial:
+    r"""A question, and what became of it.
+
+    Attributes:
+        id: Its number, from 1.
+        context: The values of the contexts, in the user's units.
+        sides: The parameters that are shown: one set, or the two sides of a duel.
+        chosen_by: The rule that chose it, or "quasi-random".
+        asked_at: When it was asked, in UTC.
+        status: "pending", "answered" or "withdrawn".
+        outcome: 1 or 0 if it was answered: passed or failed, or for duels the first or
+            the second side preferred.
+        closed_at: When it was answered or withdrawn.
+    """
+
+    id: int
+    context: Values
+    sides: tuple[Values, ...]
+    chosen_by: str
+    asked_at: str
+    status: str = "pending"
+    outcome: int | None = None
+    closed_at: str | None = None
+
+    @property
+    def parameters(self) -> Values:
+        """The parameters of a pass/fail trial."""
+        if len(self.sides) != 1:
+            raise UnsupportedError(
+                "Expected a pass/fail trial to take the ``parameters`` of, but got a "
+                "duel: use ``first`` and ``second``."
+            )
+        return self.sides[0]
+
+    @property
+    def first(self) -> Values:
+        """The parameters of the first side of a duel."""
+        return self._side(0)
+
+    @property
+    def second(self) -> Values:
+        """The parameters of the second side of a duel."""
+        return self._side(1)
+
+    def _side(self, index: int) -> Values:
+        if len(self.sides) != 2:
+            raise UnsupportedError(
+                f"Expected a duel to take the ``{SIDE_NAMES[index]}`` side of, but got "
+                "a pass/fail trial: use ``parameters``."
+            )
+        return self.sides[index]
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """All that is shown, in one dictionary: duels have "first." and "second."."""
+        if len(self.sides) == 1:
+            return {**self.context, **self.sides[0]}
+        named = zip(SIDE_NAMES, self.sides, strict=True)
+        sides = {f"{n}.{key}": v for n, side in named for key, v in side.items()}
+        return {**self.context, **sides}
+
+    def to_dict(self) -> dict[str, Any]:
+        r"""The trial as plain data, for scripts.
+
+        Returns:
+            Its id, its values and what became of it.
+        """
+        return {
+            "id": self.id,
+            "values": self.values,
+            "status": self.status,
+            "outcome": self.outcome,
+            "chosen_by": self.chosen_by,
+            "asked_at": self.asked_at,
+            "closed_at": self.closed_at,
+        }

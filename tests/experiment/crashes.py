@@ -1,0 +1,152 @@
+r"""
+Kills running experiments, and looks at what is left: ``python -m`` this module.
+
+One process imports everything and forks; each child works on a journal until it is
+killed. The process has one thread, which forking needs. It prints a line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+
+import torch
+from botorch.exceptions import InputDataError
+
+from botorch_binary_context.experiment import Experiment
+from tests.experiment.simulation import answer, pass_fail, unmodelled
+
+
+def work(path: Path, report: Callable[[str], None]) -> None:
+    """What a person does after a crash: answer what is pending, then go on."""
+    with Experiment.open(path) as experiment:
+        report("open")
+        while True:
+            pending = [t for t in experiment.trials if t.status == "pending"]
+            trial = pending[0] if pending else experiment.ask()
+            report(f"asked {trial.id}")
+            outcome = int(answer(trial))
+            report(f"telling {trial.id} {outcome}")
+            try:
+                experiment.tell(trial.id, outcome)
+            except InputDataError:  # another process was quicker
+                report(f"refused {trial.id}")
+                continue
+            report(f"told {trial.id} {outcome}")
+
+
+def fork(path: Path) -> tuple[int, int]:
+    """A child at work: its process id, and where its reports can be read."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reader)
+            work(path, lambda line: _write(writer, line))
+        finally:
+            os._exit(1)
+    os.close(writer)
+    return child, reader
+
+
+def _write(writer: int, line: str) -> None:
+    os.write(writer, f"{line}\n".encode())
+
+
+def kill(child: int, reader: int, num_reports: int, delay: float) -> list[list[str]]:
+    """End a child some time after so many reports; the words of all of them."""
+    with os.fdopen(reader, "rb") as file:
+        lines = [file.readline() for _ in range(num_reports)]
+        time.sleep(delay)
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        assert os.WIFSIGNALED(status), "the child ended by itself"
+        lines += file.readlines()
+    return [line.decode().split() for line in lines]
+
+
+def check(path: Path, reports: Iterable[list[str]]) -> int:
+    """What must hold after a crash; the number of answers."""
+    told, telling, asked = {}, {}, set()
+    for kind, *numbers in reports:
+        if kind == "asked":
+            asked.add(int(numbers[0]))
+        elif kind == "told":
+            assert int(numbers[0]) not in told, "a trial was answered twice"
+            told[int(numbers[0])] = int(numbers[1])
+        elif kind == "telling":
+            telling[int(numbers[0])] = int(numbers[1])
+    with Experiment.open(path) as experiment:
+        trials = {t.id: t for t in experiment.trials}
+        answered = {i: t.outcome for i, t in trials.items() if t.status == "answered"}
+        assert told.items() <= answered.items(), "an answer was lost"
+        assert answered.items() <= telling.items(), "an answer came from nowhere"
+        assert asked <= set(trials), "a question was lost"
+        assert sorted(trials) == list(range(1, len(trials) + 1))
+        for trial_id in list(answered)[-2:]:
+            try:
+                experiment.tell(trial_id, 1)
+            except InputDataError:
+                continue
+            raise AssertionError("a trial was answered twice")
+    with closing(sqlite3.connect(path)) as connection:
+        query = "SELECT position FROM trials WHERE outcome IS NOT NULL ORDER BY 1"
+        positions = [row[0] for row in connection.execute(query)]
+    assert positions == list(range(1, len(answered) + 1)), "an answer counts twice"
+    return len(answered)
+
+
+def crash_again_and_again(path: Path, times: int, delay: float) -> dict[str, int]:
+    """Kill at random moments, and look each time."""
+    moments = random.Random(0)
+    reports: list[list[str]] = []
+    last: Counter[str] = Counter()
+    answers = 0
+    for _ in range(times):
+        child, reader = fork(path)
+        new = kill(child, reader, moments.randint(1, 7), delay * moments.random())
+        last[new[-1][0]] += 1
+        reports += new
+        answers = check(path, reports)
+    return {"crashes": times, "answers": answers, **last}
+
+
+def work_side_by_side(path: Path, num_reports: int) -> dict[str, int]:
+    """Two processes on one journal, which get in each other's way."""
+    children = [fork(path), fork(path)]
+    reports = [kill(child, reader, num_reports, 0.0) for child, reader in children]
+    by_each = [sum(words[0] == "told" for words in r) for r in reports]
+    answers = check(path, [words for r in reports for words in r])
+    return {"answers": answers, "least": min(by_each)}
+
+
+def main(folder: Path) -> None:
+    """Run everything in a folder."""
+    torch.set_num_threads(1)
+    settings = {
+        "early": unmodelled(),
+        "modelled": pass_fail(initial_trials=2),
+        "shared": unmodelled(),
+    }
+    paths = {name: folder / name for name in settings}
+    for name, path in paths.items():
+        Experiment.create(path, settings[name]).close()
+    results = {
+        "early": crash_again_and_again(paths["early"], 90, delay=0.01),
+        "modelled": crash_again_and_again(paths["modelled"], 10, delay=0.2),
+        "shared": work_side_by_side(paths["shared"], 60),
+    }
+    print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,199 @@
+r"""Tests of the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from botorch_binary_context.experiment import Experiment
+from botorch_binary_context.experiment.cli import main
+from tests.experiment.simulation import answer, duels, run, unmodelled
+from tests.experiment.test_settings import TOML
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> str:
+    path = tmp_path / "journal"
+    run(path, unmodelled(), 6)
+    return str(path)
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
+    """The output of a command that succeeds."""
+    assert main([str(a) for a in arguments]) == 0
+    output = capsys.readouterr()
+    assert output.err == ""
+    return output.out
+
+
+def call_json(capsys: pytest.CaptureFixture[str], *arguments: Any) -> Any:
+    return json.loads(call(capsys, *arguments, "--json"))
+
+
+def test_from_start_to_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config, journal = tmp_path / "experiment.toml", tmp_path / "journal"
+    config.write_text(TOML)
+    assert call(capsys, "new", config, journal) == f"Made {journal}.\n"
+    for i in range(1, 4):
+        trial = call_json(capsys, "ask", journal)
+        assert trial["id"] == i
+        assert set(trial["values"]) == {"noise", "gain", "taps", "window"}
+        assert call(capsys, "tell", journal, i, "pass") == f"trial {i}: pass\n"
+    text = call(capsys, "ask", journal)
+    assert text.startswith("trial 4\n  noise = ")
+    assert call(capsys, "withdraw", journal, 4) == "trial 4: withdrawn\n"
+    assert "window = " in call(capsys, "ask", journal)
+    status = call(capsys, "status", journal)
+    assert "3 answered (3 pass, 0 fail), 1 pending, 1 withdrawn" in status
+    assert "trial 5" in status
+
+
+class TestStatus:
+    def test_json(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+        call(capsys, "ask", journal)
+        status = call_json(capsys, "status", journal)
+        assert (status["asked"], status["answered"], status["withdrawn"]) == (7, 6, 0)
+        assert sum(status["outcomes"].values()) == 6
+        assert [trial["id"] for trial in status["pending"]] == [7]
+        assert status["feedback"] == "pass/fail"
+
+
+class TestTell:
+    def test_json(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+        call(capsys, "ask", journal)
+        told = call_json(capsys, "tell", journal, 7, "0")
+        assert told == {"id": 7, "outcome": "fail"}
+        call(capsys, "ask", journal)
+        assert call_json(capsys, "withdraw", journal, 8)["status"] == "withdrawn"
+
+
+class TestRecommend:
+    def test_text(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+        text = call(capsys, "recommend", journal, "--context", "noise=3")
+        assert text.startswith("after 6 answers\n  gain = ")
+        assert "success probability at noise = 3.0: 0." in text
+
+    def test_json(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+        best = call_json(capsys, "recommend", journal)
+        assert set(best["parameters"]) == set(best["uncertainty"]) == {"gain", "shift"}
+        assert best["context"] == {"noise": 2.0}
+        probability = best["success_probability"]
+        assert 0.0 <= probability["low"] <= probability["high"] <= 1.0
+
+    def test_duels(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        run(tmp_path / "duels", duels(initial_trials=100), 4)
+        best = call_json(capsys, "recommend", tmp_path / "duels")
+        assert best["success_probability"] is None
+        assert "success" not in call(capsys, "recommend", tmp_path / "duels")
+
+
+class TestExport:
+    def test_csv(
+        self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
+    ) -> None:
+        call(capsys, "ask", journal)
+        path = tmp_path / "trials.csv"
+        assert call(capsys, "export", journal, path) == ""
+        with path.open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        with Experiment.open(journal) as experiment:
+            trials = experiment.trials
+        assert len(rows) == len(trials) == 7
+        for row, trial in zip(rows, trials, strict=True):
+            assert int(row["id"]) == trial.id
+            for name, value in trial.values.items():
+                assert float(row[name]) == value  # to the last digit
+            expected = "" if trial.id == 7 else str(int(answer(trial)))
+            assert row["outcome"] == expected
+        text = call(capsys, "export", journal)
+        assert text.splitlines() == path.read_text().splitlines()
+
+    def test_nothing(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        Experiment.create(tmp_path / "empty", unmodelled()).close()
+        assert call(capsys, "export", tmp_path / "empty") == ""
+
+
+def test_plot(capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path) -> None:
+    figure = tmp_path / "figure.svg"
+    assert call(capsys, "plot", journal, figure) == f"Made {figure}.\n"
+    assert "<svg" in figure.read_text()
+
+
+class TestDemo:
+    def test_text(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+        journal = tmp_path / "demo"
+        text = call(capsys, "demo", journal, "--trials", "8")
+        assert "  1: letter size" in text
+        assert "needed: sphere -1.5, cylinder -0.75" in text
+        assert "8 answered" in call(capsys, "status", journal)
+
+    def test_json(self, capsys: pytest.CaptureFixture[str]) -> None:
+        found = call_json(capsys, "demo", "--trials", "3")
+        assert found["needed"] == {"sphere": -1.5, "cylinder": -0.75}
+
+
+class TestErrors:
+    def fail(self, capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
+        """One line on stderr, nothing on stdout, the exit code 2."""
+        try:
+            code = main([str(a) for a in arguments])
+        except SystemExit as error:
+            code = error.code
+        output = capsys.readouterr()
+        assert code == 2
+        assert output.out == ""
+        assert output.err.count("\n") == 1
+        assert output.err.startswith("binary-context")
+        return output.err
+
+    def test_arguments(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+        assert "arguments are required" in self.fail(capsys)
+        assert "invalid choice: 'aks'" in self.fail(capsys, "aks", journal)
+        assert "invalid int value: 'x'" in self.fail(capsys, "tell", journal, "x", 1)
+        assert "required: outcome" in self.fail(capsys, "tell", journal, 1)
+
+    def test_experiment(
+        self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
+    ) -> None:
+        assert "which was answered at" in self.fail(capsys, "tell", journal, 1, "pass")
+        assert "from 1 to 6, but got -3" in self.fail(capsys, "withdraw", journal, -3)
+        call(capsys, "ask", journal)
+        assert "but got 'yes'" in self.fail(capsys, "tell", journal, 7, "yes")
+        wrong = ("recommend", journal, "--context")
+        assert "NAME=NUMBER, but got 'noise'" in self.fail(capsys, *wrong, "noise")
+        assert "each of ['noise'], but got" in self.fail(capsys, *wrong, "size=1")
+        assert "image file" in self.fail(capsys, "plot", journal, tmp_path / "a.xyz")
+        Experiment.create(tmp_path / "empty", unmodelled()).close()
+        assert "at least one" in self.fail(capsys, "recommend", tmp_path / "empty")
+
+    def test_files(
+        self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
+    ) -> None:
+        config = tmp_path / "experiment.toml"
+        nowhere = tmp_path / "nowhere" / "file"
+        assert "No such file" in self.fail(capsys, "new", config, nowhere)
+        config.write_text(TOML)
+        assert "No such file" in self.fail(capsys, "new", config, nowhere)
+        assert "exists" in self.fail(capsys, "new", config, journal)
+        config.write_text("rule =\n\n")
+        assert "to be a TOML file" in self.fail(capsys, "new", config, nowhere)
+        assert "which is not there" in self.fail(capsys, "ask", nowhere)
+        assert "another kind of file" in self.fail(capsys, "status", config)
+        assert "No such file" in self.fail(capsys, "export", journal, nowhere)
+
+
+@pytest.mark.slow
+def test_as_a_module(journal: str) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "botorch_binary_context.experiment", "status", journal],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "6 answered" in result.stdout

@@ -1,0 +1,34 @@
+r"""Experiments that are killed lose nothing; two processes do not harm each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
+def test_a_hundred_crashes(tmp_path: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "tests.experiment.crashes", str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["early"]["crashes"] + found["modelled"]["crashes"] == 100
+    # Processes died while they asked and while they told, and yet they got on.
+    assert found["early"]["told"] > 10
+    assert found["early"]["telling"] > 10
+    assert found["early"]["answers"] > 50
+    assert found["modelled"]["answers"] > 5
+    # Two processes on one journal: both were served.
+    assert found["shared"]["least"] > 5

@@ -1,0 +1,326 @@
+r"""Tests of running an experiment: ask, tell, withdraw, recommend, resume."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from botorch.exceptions import InputDataError, UnsupportedError
+
+from botorch_binary_context import BINARY_RULES
+from botorch_binary_context.experiment import (
+    Context,
+    Experiment,
+    NamedSpace,
+    Real,
+    Settings,
+    Trial,
+    surrogate,
+)
+from tests.experiment.simulation import (
+    CONTINUOUS,
+    FIXED,
+    MIXED,
+    answer,
+    duels,
+    pass_fail,
+    run,
+    unmodelled,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+def shown(trials: list[Trial]) -> list[Any]:
+    return [(trial.id, trial.values, trial.chosen_by) for trial in trials]
+
+
+def check_values(trial: Trial, space: NamedSpace) -> None:
+    """All names, values of the right kind within their bounds."""
+    assert list(trial.context) == [c.name for c in space.contexts]
+    for side in trial.sides:
+        assert list(side) == [p.name for p in space.parameters]
+        for parameter in space.parameters:
+            parameter.encode(side[parameter.name])
+    for context in space.contexts:
+        value = trial.context[context.name]
+        assert context.levels is None or value in context.levels
+        context.encode(value, centred=True)
+
+
+class TestAsk:
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            pass_fail(initial_trials=3),
+            pass_fail(MIXED, initial_trials=3),
+            pass_fail(MIXED, kernel="product", rule="ts-ald", initial_trials=3),
+            pass_fail(kernel="multiplicative", rule="cjes", initial_trials=3),
+            Settings(NamedSpace(MIXED.parameters), initial_trials=3),
+            duels(initial_trials=3),
+            duels(MIXED, rule="kss-ald", initial_trials=3),
+            duels(NamedSpace(MIXED.parameters), initial_trials=3),
+        ],
+    )
+    def test_every_kind(self, path: Path, settings: Settings) -> None:
+        trials = run(path, settings, 5)
+        assert [t.id for t in trials] == list(range(1, 6))
+        expected = ["quasi-random"] * 3 + [str(settings.rule)] * 2
+        assert [t.chosen_by for t in trials] == expected
+        for trial in trials:
+            assert len(trial.sides) == settings.feedback.num_sides
+            check_values(trial, settings.space)
+            assert trial.outcome == int(answer(trial))
+
+    def test_quasi_random_until_there_are_enough_answers(self, path: Path) -> None:
+        """Questions alone are not enough."""
+        settings = pass_fail(initial_trials=3, hyperparameters=FIXED)
+        with Experiment.create(path, settings) as experiment:
+            asked = [experiment.ask() for _ in range(6)]
+            assert {t.chosen_by for t in asked} == {"quasi-random"}
+            for trial in asked[:3]:
+                experiment.tell(trial.id, answer(trial))
+            assert experiment.ask().chosen_by == "ucb-ald"
+
+    def test_quasi_random_trials_fill_the_box(self, path: Path) -> None:
+        """Every eighth of each axis has two of sixteen trials."""
+        with Experiment.create(path, unmodelled()) as experiment:
+            trials = [experiment.ask() for _ in range(16)]
+        units = [
+            (
+                math.log10(float(t.parameters["gain"])) / 2 + 0.5,
+                float(t.parameters["shift"]) / 2 + 0.5,
+                float(t.context["noise"]) / 4,
+            )
+            for t in trials
+        ]
+        for column in zip(*units, strict=True):
+            cells = [min(int(8 * u), 7) for u in column]
+            assert sorted(cells) == sorted([*range(8)] * 2)
+
+    @pytest.mark.parametrize("make", [pass_fail, duels])
+    def test_pending_trials_are_not_asked_again(self, path: Path, make: Any) -> None:
+        settings = make(MIXED, initial_trials=4, hyperparameters=FIXED)
+        with Experiment.create(path, settings) as experiment:
+            for _ in range(4):
+                trial = experiment.ask()
+                experiment.tell(trial.id, answer(trial))
+            asked = [experiment.ask() for _ in range(4)]
+        assert len({str(trial.values) for trial in asked}) == 4
+
+    def test_no_way_out_of_a_corner(self, path: Path) -> None:
+        """A rule that repeats itself is helped by a quasi-random trial."""
+        context = Context("noise", 2.0, low=0.0, high=4.0, harder="up")
+        settings = Settings(
+            NamedSpace([Real("gain", 0.0, 1.0)], [context]),
+            rule="ucb-fixed",
+            initial_trials=0,
+            hyperparameters={"lengthscale": 30.0, "outputscale": 1.0},
+        )
+        with Experiment.create(path, settings) as experiment:
+            for _ in range(4):
+                trial = experiment.ask()
+                experiment.tell(trial.id, float(trial.parameters["gain"]) > 0.5)
+            asked = [experiment.ask() for _ in range(4)]
+        assert len({str(trial.values) for trial in asked}) == 4
+        assert {t.chosen_by for t in asked} == {"ucb-fixed", "quasi-random"}
+
+    def test_withdrawn_trials_are_forgotten(self, path: Path) -> None:
+        """But their questions are not asked again by chance."""
+        with Experiment.create(path, unmodelled()) as experiment:
+            first = experiment.ask()
+            experiment.withdraw(first.id)
+            second = experiment.ask()
+        assert second.id == 2
+        assert second.values != first.values
+
+
+class TestTell:
+    @pytest.fixture
+    def experiment(self, path: Path) -> Any:
+        with Experiment.create(path, unmodelled()) as experiment:
+            experiment.ask()
+            experiment.ask()
+            yield experiment
+
+    def test_on_disk_when_it_returns(self, experiment: Experiment, path: Path) -> None:
+        """Another process would see it at once."""
+        with Experiment.open(path) as other:
+            experiment.tell(2, "pass")
+            assert [t.status for t in other.trials] == ["pending", "answered"]
+            assert other.trials[1].outcome == 1
+            other.tell(1, False)
+        assert [t.outcome for t in experiment.trials] == [0, 1]
+
+    def test_once(self, experiment: Experiment) -> None:
+        trial_id: Any = np.int64(1)
+        experiment.tell(trial_id, True)
+        with pytest.raises(InputDataError, match="but got 1, which was answered at"):
+            experiment.tell(1, True)
+        experiment.withdraw(2)
+        with pytest.raises(InputDataError, match="but got 2, which was withdrawn at"):
+            experiment.tell(2, True)
+        assert [t.outcome for t in experiment.trials] == [1, None]
+
+    @pytest.mark.parametrize("trial_id", ["1", 1.0, None, True, (1,)])
+    def test_wrong_id(self, experiment: Experiment, trial_id: Any) -> None:
+        message = "``trial_id`` to be a whole number, but got"
+        with pytest.raises(InputDataError, match=message):
+            experiment.tell(trial_id, True)
+        with pytest.raises(InputDataError, match=message):
+            experiment.withdraw(trial_id)
+
+    def test_wrong_outcome(self, experiment: Experiment) -> None:
+        with pytest.raises(InputDataError, match="``outcome`` to be 'pass' or 1"):
+            experiment.tell(1, "perhaps")
+        assert experiment.trials[0].status == "pending"
+
+
+class TestCreate:
+    def test_settings(self, path: Path) -> None:
+        settings = pass_fail(MIXED, seed=5, hyperparameters=FIXED)
+        Experiment.create(path, settings).close()
+        with Experiment.open(path) as experiment:
+            assert experiment.settings == settings
+
+    def test_a_rule_that_is_not_there(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A journal made with a rule of the user's own, opened without it."""
+        monkeypatch.setitem(BINARY_RULES, "mine", BINARY_RULES["random"])
+        run(path, pass_fail(rule="mine", initial_trials=1), 3)
+        monkeypatch.delitem(BINARY_RULES, "mine")
+        with pytest.raises(UnsupportedError, match="``rule`` .* but got 'mine'"):
+            Experiment.open(path)
+
+    def test_mistakes_leave_no_file(self, path: Path) -> None:
+        settings = pass_fail(hyperparameters={"lengthscale": [1.0, 2.0, 3.0]})
+        with pytest.raises(InputDataError, match="``hyperparameters``"):
+            Experiment.create(path, settings)
+        assert not path.exists()
+
+
+class TestRecommend:
+    def test_finds_the_best(self, path: Path) -> None:
+        """The gain of two, in 25 trials."""
+        with Experiment.create(path, pass_fail()) as experiment:
+            with pytest.raises(UnsupportedError, match="at least one answer"):
+                experiment.recommend()
+            for _ in range(25):
+                trial = experiment.ask()
+                experiment.tell(trial.id, answer(trial))
+            best = experiment.recommend()
+        assert 1.4 < float(best.parameters["gain"]) < 2.8
+        easy, hard = (best.success_probability({"noise": s}) for s in (0.5, 3.9))
+        assert easy.mean > 0.9 > 0.5 > hard.mean
+
+    def test_from_the_first_answer(self, path: Path) -> None:
+        with Experiment.create(path, pass_fail()) as experiment:
+            experiment.tell(experiment.ask().id, True)
+            assert experiment.recommend().num_answers == 1
+
+    def test_fixed_hyperparameters(self, path: Path) -> None:
+        values = {**FIXED, "slope": 5.0}
+        run(path, pass_fail(hyperparameters=values), 12)
+        with Experiment.open(path) as experiment:
+            model: Any = experiment.model()
+            assert model.mean_module.slope.item() == pytest.approx(5.0)
+            assert experiment._journal.last_fit() == {}
+
+
+class TestSchedule:
+    def test_fits_are_rare_and_kept(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sizes = []
+        fit = surrogate.Surrogate.fit
+
+        def count(self: Any, trials: Any, former: Any) -> Any:
+            sizes.append(len(trials))
+            return fit(self, trials, former)
+
+        monkeypatch.setattr(surrogate.Surrogate, "fit", count)
+        run(path, pass_fail(rule="random", initial_trials=9), 16)
+        assert sizes == [9, 10, 11, 13, 15]
+        with Experiment.open(path) as experiment:
+            experiment.recommend()  # 16 answers: that of 15 will do
+            experiment.ask()
+        assert sizes[-1] == 15
+
+    def test_a_failure_is_not_tried_again(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        settings = pass_fail(rule="random", initial_trials=5)
+        run(path, settings, 5)
+
+        def fail(mll: Any) -> None:
+            raise RuntimeError("singular")
+
+        monkeypatch.setattr(surrogate, "fit_gpytorch_mll", fail)
+        with Experiment.open(path) as experiment:
+            with pytest.warns(RuntimeWarning, match="could not be learned from 5"):
+                experiment.ask()
+            experiment.ask()
+            assert experiment._journal.fit(5) == {}
+
+
+Step = Callable[[Experiment], Any]
+
+
+def script(num_trials: int) -> list[Step]:
+    """Asks, tells in another order and withdrawals."""
+
+    def settle(experiment: Experiment) -> None:
+        pending = [t for t in experiment.trials if t.status == "pending"]
+        trial = pending[-1] if len(pending) > 2 else pending[0]
+        if trial.id % 5 == 4:
+            experiment.withdraw(trial.id)
+        else:
+            experiment.tell(trial.id, answer(trial))
+
+    steps: list[Step] = [lambda e: e.ask(), lambda e: e.ask()]
+    for _ in range(num_trials - 2):
+        steps += [settle, lambda e: e.ask()]
+    return steps
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pass_fail(MIXED, initial_trials=4),
+        pass_fail(CONTINUOUS, rule="ts-ald", initial_trials=4),
+        duels(initial_trials=4, rule="kss-random"),
+    ],
+)
+def test_reproducible_across_resumes(tmp_path: Path, settings: Settings) -> None:
+    """Never closed, or closed after every step, with a look at the model, too."""
+    steps = script(9)
+    with Experiment.create(tmp_path / "open", settings) as experiment:
+        for step in steps:
+            step(experiment)
+        expected = shown(experiment.trials)
+    Experiment.create(tmp_path / "closed", settings).close()
+    for i, step in enumerate(steps):
+        with Experiment.open(tmp_path / "closed") as experiment:
+            step(experiment)
+            if i % 7 == 6:
+                experiment.recommend()
+    with Experiment.open(tmp_path / "closed") as experiment:
+        assert shown(experiment.trials) == expected
+
+
+def test_seeds(tmp_path: Path) -> None:
+    runs = [
+        run(tmp_path / str(i), pass_fail(rule="random", seed=seed, initial_trials=3), 6)
+        for i, seed in enumerate((10**30, 10**30, 2))
+    ]
+    values = [[trial.values for trial in trials] for trials in runs]
+    assert values[0] == values[1]
+    assert all(a != b for a, b in zip(values[0], values[2], strict=True))

@@ -1,0 +1,266 @@
+r"""Tests of the models of answers and their hyperparameters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from botorch.exceptions.errors import ModelFittingError
+from torch import Tensor
+
+from botorch_binary_context import BinaryLaplaceGP, PreferenceLaplaceGP
+from botorch_binary_context.experiment import (
+    Context,
+    NamedSpace,
+    Settings,
+    Trial,
+    surrogate,
+)
+from botorch_binary_context.experiment.surrogate import (
+    Surrogate,
+    last_scheduled_fit,
+)
+from botorch_binary_context.models.mll import LaplaceMarginalLogLikelihood
+from tests.experiment.simulation import (
+    CONTINUOUS,
+    FIXED,
+    MIXED,
+    answer,
+    duels,
+    pass_fail,
+)
+from tests.helpers import uniform
+
+EVERY_KIND = [
+    pass_fail(),
+    pass_fail(MIXED),
+    pass_fail(kernel="multiplicative"),
+    pass_fail(kernel="product"),
+    Settings(NamedSpace(CONTINUOUS.parameters)),
+    duels(),
+    duels(MIXED, kernel="multiplicative"),
+    duels(NamedSpace(MIXED.parameters)),
+]
+every_kind = pytest.mark.parametrize("settings", EVERY_KIND)
+
+
+def make_trials(settings: Settings, n: int, seed: int = 0) -> list[Trial]:
+    """Answered trials at random."""
+    encoder, sides = settings.encoder(), settings.feedback.num_sides
+    low, high = encoder.context_space.bounds
+    trials = []
+    for i, u in enumerate(uniform(n, sides, len(low), seed=seed), start=1):
+        context, shown = encoder.decode(low + (high - low) * u)
+        trial = Trial(i, context, shown, "", "")
+        outcome = int(answer(trial))
+        trials.append(Trial(i, context, shown, "", "", "answered", outcome))
+    return trials
+
+
+def evidence(maker: Surrogate, trials: list[Trial], values: Any) -> float:
+    """The log evidence and log prior of hyperparameters, per trial."""
+    model = maker.model(trials, values, levels=False).train()
+    mll: Any = LaplaceMarginalLogLikelihood(model.likelihood, model)
+    return mll(model(*model.train_inputs), model.train_targets).item()
+
+
+def test_schedule() -> None:
+    """Anew whenever the number of answers has grown by a tenth."""
+    due = [last_scheduled_fit(n, first=8) for n in range(150)]
+    assert due[:8] == [None] * 8
+    scheduled = sorted({n for n in due if n is not None})
+    assert scheduled[:5] == [8, 9, 10, 11, 13]
+    assert all(
+        b == -(-11 * a // 10) for a, b in zip(scheduled, scheduled[1:], strict=False)
+    )
+    assert all(d is None or d <= n < 1.1 * d + 1 for n, d in enumerate(due))
+    assert last_scheduled_fit(4, first=0) is None
+    assert last_scheduled_fit(5, first=0) == 5
+
+
+class TestModel:
+    @every_kind
+    def test_data(self, settings: Settings) -> None:
+        maker, trials = Surrogate(settings), make_trials(settings, 6)
+        model = maker.model(trials, {}, levels=True)
+        two = settings.feedback.num_sides == 2
+        assert isinstance(model, PreferenceLaplaceGP if two else BinaryLaplaceGP)
+        expected = [maker.encoder.encode(t.context, t.sides) for t in trials]
+        X = torch.stack(expected) if two else torch.cat(expected)
+        torch.testing.assert_close(model.train_inputs[0], X)
+        assert model.train_targets.tolist() == [t.outcome for t in trials]
+        assert model.train_targets.dtype == torch.double
+
+    @every_kind
+    def test_no_data(self, settings: Settings) -> None:
+        model = Surrogate(settings).model([], {}, levels=True)
+        assert model.train_targets.shape == (0,)
+
+    def test_rates(self) -> None:
+        settings = Settings.from_dict(
+            {**pass_fail().to_dict(), "feedback": {"guess_rate": 0.25}}
+        )
+        model = Surrogate(settings).model([], {}, levels=True)
+        assert model.likelihood.guess_rate == 0.25
+
+    def test_levels(self) -> None:
+        """The model that chooses knows only levels, the one that predicts all."""
+        settings = pass_fail(MIXED)
+        maker, trials = Surrogate(settings), make_trials(settings, 12)
+        row = maker.encoder.encode({"noise": 1.9}, [trials[0].parameters])
+        nearest = maker.encoder.encode({"noise": 2.0}, [trials[0].parameters])
+
+        def mean(X: Tensor, levels: bool) -> Tensor:
+            return maker.model(trials, {}, levels).posterior_mean(X)
+
+        torch.testing.assert_close(mean(row, True), mean(nearest, True))
+        assert mean(row, False) > mean(nearest, False) + 1e-3  # less noise is easier
+
+    @pytest.mark.parametrize("harder", ["up", "down", None])
+    def test_direction(self, harder: str | None) -> None:
+        """What is known of the context is so before any answer."""
+        context = Context("noise", 2.0, low=0.0, high=4.0, harder=harder)
+        settings = pass_fail(NamedSpace(CONTINUOUS.parameters, [context]))
+        maker = Surrogate(settings)
+        model = maker.model([], {}, levels=True)
+        sides = [{"gain": 1.0, "shift": 0.0}]
+        rows = [maker.encoder.encode({"noise": s}, sides) for s in (0.5, 3.5)]
+        posterior: Any = model.posterior(torch.cat(rows))
+        low, high = posterior.mean.flatten().tolist()
+        assert {"up": low > high, "down": low < high, None: low == high}[harder]
+        # Either way a slope of about six from -1 to 1 is to be expected.
+        contrast = posterior.variance[0].item()
+        if harder is None:
+            assert contrast > (6.0 * 0.75) ** 2
+
+
+class TestHyperparameters:
+    @every_kind
+    def test_set(self, settings: Settings) -> None:
+        """Learned ones give way to those that the user has fixed."""
+        fixed = Settings.from_dict(
+            {**settings.to_dict(), "hyperparameters": {"outputscale": 3.0}}
+        )
+        columns = settings.encoder().context_space.parameter_dims
+        lengthscale = [0.2 + 0.1 * i for i in range(len(columns))]
+        model = Surrogate(fixed).model(
+            [], {"outputscale": [5.0], "lengthscale": lengthscale}, levels=True
+        )
+        values = dict(model.covar_module.named_parameters())
+        found = {
+            name.rpartition(".")[2]: getattr(
+                model.covar_module.get_submodule(name.rpartition(".")[0]),
+                name.rpartition(".")[2].removeprefix("raw_"),
+            )
+            for name in values
+        }
+        assert found["raw_outputscale"].item() == pytest.approx(3.0)
+        assert found["raw_lengthscale"].flatten().tolist() == pytest.approx(lengthscale)
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            ({"length": 1.0}, "names .*lengthscale.*, but got 'length'"),
+            (
+                {"lengthscale": [1.0, 2.0, 3.0]},
+                "'lengthscale' one or 2 positive number",
+            ),
+            ({"lengthscale": -1.0}, "positive numbers, but got -1.0"),
+            ({"outputscale": "a"}, "positive numbers, but got 'a'"),
+            ({"outputscale": float("nan")}, "positive numbers, but got nan"),
+        ],
+    )
+    def test_errors(self, values: Any, message: str) -> None:
+        with pytest.raises(InputDataError, match=message):
+            Surrogate(pass_fail(hyperparameters=values))
+
+
+class TestFit:
+    @every_kind
+    def test_better_than_the_prior(self, settings: Settings) -> None:
+        """And no small change is better."""
+        maker, trials = Surrogate(settings), make_trials(settings, 25)
+        learned = maker.fit(trials, {})
+        best = evidence(maker, trials, learned)
+        assert best > evidence(maker, trials, {}) + 1e-4
+        for name, value in learned.items():
+            for factor in (0.8, 1.25):
+                assert isinstance(value, list)
+                changed = {**learned, name: [factor * v for v in value]}
+                assert evidence(maker, trials, changed) < best + 1e-6
+
+    def test_a_function_of_the_answers(self) -> None:
+        settings = pass_fail()
+        trials = make_trials(settings, 12)
+        learned = Surrogate(settings).fit(trials, {})
+        torch.manual_seed(3)
+        assert Surrogate(settings).fit(trials, {"outputscale": 7.0}) == learned
+
+    def test_few_answers_do_not_overrule_the_priors(self) -> None:
+        """Ten passes: the best explanation without priors is infinite."""
+        settings = pass_fail()
+        trials = [
+            Trial(t.id, t.context, t.sides, "", "", "answered", 1)
+            for t in make_trials(settings, 10)
+        ]
+        learned: Any = Surrogate(settings).fit(trials, {})
+        assert 2.0 < learned["outputscale"][0] < 40.0
+        assert all(0.1 < v < 0.6 for v in learned["lengthscale"])
+        assert 2.0 < learned["slope"][0] < 20.0
+
+    def test_fixed_ones_are_not_learned(self) -> None:
+        settings = pass_fail(hyperparameters={"lengthscale": 0.3})
+        maker, trials = Surrogate(settings), make_trials(settings, 15)
+        learned = maker.fit(trials, {})
+        assert set(learned) == {"outputscale", "slope"}
+        everything = pass_fail(hyperparameters={**FIXED, "slope": 5.0})
+        assert Surrogate(everything).fit(trials, {}) == {}
+
+    @pytest.mark.parametrize(
+        "error", [ModelFittingError("all attempts failed"), RuntimeError("singular")]
+    )
+    def test_failure(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+        def fail(mll: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(surrogate, "fit_gpytorch_mll", fail)
+        settings = pass_fail()
+        trials = make_trials(settings, 8)
+        message = f"could not be learned from 8 answers and stay as they were: {error}"
+        with pytest.warns(RuntimeWarning, match=message):
+            learned = Surrogate(settings).fit(trials, {"outputscale": [3.0]})
+        assert learned == {"outputscale": [3.0]}
+
+
+class TestPending:
+    @every_kind
+    def test_expected_outcomes(self, settings: Settings) -> None:
+        maker = Surrogate(settings)
+        trials = make_trials(settings, 14)
+        answered, pending = trials[:10], trials[10:]
+        model = maker.model(answered, {}, levels=True)
+        assert maker.with_pending(model, []) is model
+        more = maker.with_pending(model, pending)
+        assert more.train_targets[:10].tolist() == model.train_targets.tolist()
+        for trial, label in zip(pending, more.train_targets[10:], strict=True):
+            posterior: Any = model.posterior(
+                maker.encoder.encode(trial.context, trial.sides)
+            )
+            contrast = model.likelihood.contrast(posterior.mean.flatten())
+            assert label == (contrast > 0)
+
+    @every_kind
+    def test_less_is_left_to_learn(self, settings: Settings) -> None:
+        maker = Surrogate(settings)
+        trials = make_trials(settings, 12)
+        model = maker.model(trials[:10], {}, levels=True)
+        more = maker.with_pending(model, trials[10:])
+        rows = maker.encoder.encode(trials[10].context, trials[10].sides)
+
+        def spread(model: Any) -> Tensor:
+            distribution = model.posterior(rows).distribution
+            return model.likelihood.contrast_distribution(distribution).variance
+
+        assert (spread(more) < spread(model)).all()
