@@ -12,6 +12,7 @@ from botorch_binary_context.acquisition import (
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.experiment import Experiment
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
@@ -48,6 +49,7 @@ __all__ = [
     "ContextualBinaryKnowledgeGradient",
     "ContextualJointEntropySearch",
     "DUEL_RULES",
+    "Experiment",
     "LabelPosterior",
     "LaplaceMarginalLogLikelihood",
     "LatentUpperConfidenceBound",

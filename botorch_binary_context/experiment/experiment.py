@@ -5,7 +5,8 @@ Running a real experiment: ask, tell, recommend.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -129,7 +130,7 @@ class Experiment:
         Returns:
             The trial, with its id and the values to show.
         """
-        with self._journal.transaction():
+        with one_thread(), self._journal.transaction():
             trials = self._journal.trials()
             pending = [trial for trial in trials if trial.status == "pending"]
             number = len(trials) + 1
@@ -171,7 +172,8 @@ class Experiment:
             The recommendation.
         """
         seed = self._seed("recommend")
-        return make_recommendation(self.model(), self.encoder, seed)
+        with one_thread():
+            return make_recommendation(self.model(), self.encoder, seed)
 
     def model(self) -> LaplaceGP:
         r"""The model of the answers so far, for example to plot.
@@ -179,7 +181,7 @@ class Experiment:
         Returns:
             The model, whose trials are in the box of :attr:`encoder`.
         """
-        with self._journal.transaction():
+        with one_thread(), self._journal.transaction():
             answered = self._journal.answered()
             if not answered:
                 raise UnsupportedError(
@@ -238,6 +240,22 @@ class Experiment:
             point[m:].reshape(sides, k), low + (high - low) * point[:m]
         )
         return self.encoder.decode(X)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    r"""Compute on one thread, and then on as many as before.
+
+    On matrices of this size further threads do not help, and where other programs run
+    they wait for each other. Rounding, and so the questions, do not depend on the
+    number of cores.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _check_id(trial_id: Any) -> int:

@@ -73,9 +73,9 @@ class RefractionProblem(ContextProblem):
     A trial is ``z = (s, S, C)``: a letter of size ``s`` (logMAR, -1 to 2) and a lens of
     sphere ``S`` and cylinder ``C`` (dioptres, -4 to 4). The letter is read with
     probability ``γ + (1 - γ - λ) Φ(a (s - VA(x)))``: the acuity is the size at which
-    the patient is halfway between guessing and reading. The reference context is 0.5
-    logMAR, the middle of the sizes, which a good lens makes easy and a bad one does
-    not. The score is ``-VA``, so its highest is 0.
+    the patient is halfway between guessing and reading. The reference context is by
+    default 0.5 logMAR, the middle of the sizes, which a good lens makes easy and a bad
+    one does not. The score is ``-VA``, so its highest is 0.
 
     With a batch of prescriptions the problem is a batch of patients, one for each
     element of the batch of a model.
@@ -95,6 +95,7 @@ class RefractionProblem(ContextProblem):
         num_alternatives: int = 26,
         prescription: Sequence[float] | Tensor = (0.0, 0.0),
         lapse_rate: float = 0.0,
+        reference_size: float = 0.5,
     ) -> None:
         r"""
         Args:
@@ -104,6 +105,7 @@ class RefractionProblem(ContextProblem):
             prescription: The sphere and cylinder that give the best acuity,
                 ``batch_shape x 2``.
             lapse_rate: The rate ``λ`` at which letters that are seen are misnamed.
+            reference_size: The letter size of the reference context.
         """
         super().__init__()
         if not slope > 0.0:
@@ -121,6 +123,7 @@ class RefractionProblem(ContextProblem):
                 f"{MAX_POWER:g} dioptres, but got {prescription}."
             )
         self.slope = float(slope)
+        self.reference_size = float(reference_size)
         self.likelihood = ProbitLikelihood(1.0 / num_alternatives, lapse_rate)
         self.register_buffer("prescription", best)
 
@@ -135,7 +138,7 @@ class RefractionProblem(ContextProblem):
         return ContextSpace(
             self.prescription.new_tensor(bounds),
             context_dims=[0],
-            reference_context=sum(LETTER_SIZES) / 2,
+            reference_context=self.reference_size,
         )
 
     @property

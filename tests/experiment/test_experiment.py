@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context import BINARY_RULES
@@ -114,6 +115,26 @@ class TestAsk:
                 experiment.tell(trial.id, answer(trial))
             asked = [experiment.ask() for _ in range(4)]
         assert len({str(trial.values) for trial in asked}) == 4
+
+    def test_one_thread_meanwhile(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen, before = [], torch.get_num_threads()
+        monkeypatch.setattr(
+            surrogate.Surrogate,
+            "with_pending",
+            lambda self, model, pending: seen.append(torch.get_num_threads()) or model,
+        )
+        settings = pass_fail(initial_trials=1, hyperparameters=FIXED)
+        torch.set_num_threads(2)
+        try:
+            with Experiment.create(path, settings) as experiment:
+                experiment.tell(experiment.ask().id, True)
+                experiment.ask()
+            assert torch.get_num_threads() == 2
+        finally:
+            torch.set_num_threads(before)
+        assert seen == [1]
 
     def test_no_way_out_of_a_corner(self, path: Path) -> None:
         """A rule that repeats itself is helped by a quasi-random trial."""
