@@ -17,11 +17,11 @@ export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench speed clean
+.PHONY: help demo test lint bench speed docs tutorials clean
 
 help: ## Show this list
 	@echo "Usage: make TARGET [ARGS=\"...\"]"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' \
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' \
 		$(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## Run a short optimisation and show what it finds
@@ -44,8 +44,17 @@ bench: $(INSTALLED) ## Run a small slice of the studies and report on it
 speed: $(INSTALLED) ## Measure the speed; ARGS goes to the benchmark
 	$(BIN)/python -m benchmarks speed $(ARGS)
 
+docs: $(VENV)/.installed-docs ## Build the documentation into docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -d docs/_build/doctrees $(ARGS) \
+		docs docs/_build/html
+	@echo "Site: docs/_build/html/index.html"
+
+tutorials: $(VENV)/.installed-tutorials ## Execute the tutorials; SMOKE_TEST=1: only a check
+	$(BIN)/python docs/execute_tutorials.py $(ARGS)
+
 clean: ## Delete caches and build products; the environment stays
-	rm -rf build dist htmlcov .coverage .coverage.* \
+	rm -rf build dist htmlcov docs/_build docs/studies docs/tutorials/*.ipynb \
+		.coverage .coverage.* \
 		.hypothesis .pytest_cache .ruff_cache
 	find . -path ./$(VENV) -prune -o -path ./.git -prune -o \
 		-type d -name __pycache__ -exec rm -rf {} +
@@ -58,4 +67,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "Installing the package and its tools into $(VENV) (a few minutes at first)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		-c constraints.txt -e ".[test,lint,benchmarks]"
+	@touch $@
+
+# What only some targets need, each in a group of its own.
+$(VENV)/.installed-%: $(INSTALLED)
+	@echo "Installing what the target needs beside: $*"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+		-c constraints.txt -e ".[$*]"
 	@touch $@

@@ -4,7 +4,7 @@ Selection rules: which trial to run next.
 A rule is a row of a table. Most choose in two stages, as section 3.3 of
 [Fauvel2022contextual]_ does: first the parameters ``x`` (or the two sides of a duel),
 then the context ``s`` given these. Others choose the whole trial at once. A new rule is
-a new row:
+a new row, here with a function ``by_posterior_mean`` of one's own:
 
     >>> BINARY_RULES["mean-ald"] = TwoStages(by_posterior_mean, most_informative)
     >>> suggest(model, space, rule="mean-ald")

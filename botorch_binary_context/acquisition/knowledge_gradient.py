@@ -202,7 +202,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
     r"""The contextual binary knowledge gradient (cBKG).
 
     ``KG(s,x) = Σ_c p(c|s,x) max_{x'} E[f(s₀,x')|D,(s,x,c)] - max_{x'} E[f(s₀,x')|D]``
-    (Eq. S26 of [Fauvel2022contextual]_). The inner maximum is sought among points of
+    (Eq. S31 of [Fauvel2022contextual]_). The inner maximum is sought among points of
     the box and then polished by a local search; its gradient follows from the envelope
     theorem with ``x'`` held fixed. Laplace posteriors are not exactly a martingale, so
     the value may be slightly negative.

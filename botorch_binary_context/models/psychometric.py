@@ -34,6 +34,12 @@ def psychometric_gp(
 ) -> BinaryLaplaceGP:
     r"""A model of a psychometric function that the parameters shift.
 
+    Its priors assume that the contexts go from tests that are too hard to tests that
+    are too easy: from one end of the range to the other ``f`` rises by about 12, with a
+    factor of 1.6 either way. The parameters change ``f`` by about 3 around a level that
+    is not known, and a peak may be as narrow as a third of the box. Slope, size and
+    lengthscales are to be learned as trials come in.
+
     Args:
         train_X: The trials, ``batch_shape x n x d``; ``n`` may be zero.
         train_Y: Their outcomes, ``batch_shape x n x 1``: 1 for a pass, 0 for a fail.

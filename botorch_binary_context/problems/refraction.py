@@ -13,7 +13,7 @@ is resolved, is
     ``VA = log10(1 + β²)``,
 
 0 at the prescription and 1.6 at a corner of the box. (The paper prints ``1 + β²`` for
-the difference itself, which is 1 at the optimum and up to 40, beyond all letters.)
+the difference itself, which is 1 at the optimum and up to 41, beyond all letters.)
 
 .. [Blendowske2015]
     R. Blendowske. Unaided visual acuity and blur: a simple model. Optometry and Vision

@@ -113,10 +113,9 @@ def draw_sample_paths(
     r"""Draw functions from the posterior by decoupled bases.
 
     ``f(·) = m(·) + φ(·)ᵀω + k(·,X) (a - W½ B⁻¹ (W½ Φω + ε))`` with ``ω`` and ``ε``
-    standard
-    normal: Matheron's rule (Eq. S33 of [Fauvel2022contextual]_) for the Laplace
-    approximation, in a form that never divides by the information ``W`` of a saturated
-    trial.
+    standard normal: Matheron's rule (Eq. S42 of [Fauvel2022contextual]_) for the
+    Laplace approximation, in a form that never divides by the information ``W`` of a
+    saturated trial.
 
     Args:
         model: A model of pass/fail outcomes or duels.

@@ -1,0 +1,204 @@
+"""Settings of the documentation: ``make docs`` builds it. No step needs the network."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import shutil
+import tomllib
+from pathlib import Path
+from typing import Any
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+
+with (ROOT / "pyproject.toml").open("rb") as file:
+    _project = tomllib.load(file)["project"]
+
+project = _project["name"]
+author = copyright = _project["authors"][0]["name"]
+version = release = _project["version"]
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build", "**.ipynb_checkpoints"]
+# A module may define a label that only its comments cite.
+suppress_warnings = ["ref.citation"]
+
+html_theme = "furo"
+html_title = f"{project} {version}"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+html_copy_source = False
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+nb_execution_mode = "off"
+nb_merge_streams = True
+
+autoclass_content = "both"
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+autodoc_default_options = {"members": True, "show-inheritance": True}
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+napoleon_use_rtype = False
+add_module_names = False
+
+# Citations. A module's docstring defines the labels of the works that it is based on,
+# and any docstring may cite them. On the site all definitions stand on one page.
+
+REFERENCES = "references"
+DEFINITION = re.compile(r"^\.\. \[(?P<label>\w+)\]\s*(?P<rest>.*)$")
+
+
+def split_citations(lines: list[str]) -> tuple[list[str], dict[str, str]]:
+    """The lines of a docstring without the definitions of labels, and these."""
+    kept: list[str] = []
+    works: dict[str, str] = {}
+    label = None
+    for line in lines:
+        found = DEFINITION.match(line)
+        if found:
+            label = found["label"]
+            works[label] = found["rest"]
+        elif label is not None and line.startswith(" "):
+            works[label] = f"{works[label]} {line.strip()}".strip()
+        else:
+            label = None
+            kept.append(line)
+    return kept, works
+
+
+def collect_citations() -> dict[str, str]:
+    """The works that the docstrings of the package's modules define labels for."""
+    works: dict[str, str] = {}
+    for path in sorted((ROOT / "botorch_binary_context").rglob("*.py")):
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        works |= split_citations((docstring or "").splitlines())[1]
+    return works
+
+
+def add_citations(app: Any, docname: str, source: list[str]) -> None:
+    """Put the definitions of all labels on the page of references."""
+    if docname == REFERENCES:
+        # An initial at the beginning would be taken for the number of a list.
+        works = {k: v.replace(".", r"\.", 1) for k, v in collect_citations().items()}
+        lines = [f".. [{label}] {works[label]}" for label in sorted(works)]
+        source[0] += "\n".join(["\n```{eval-rst}", *lines, "```\n"])
+
+
+# Test functions write their formula as an indented block, which reStructuredText would
+# take for prose with substitutions and footnotes.
+FORMULA = re.compile(r"^ +f\(x\) = ")
+
+
+def edit_docstring(app: Any, what: str, name: str, obj: Any, *rest: Any) -> None:
+    """Take definitions of labels out of a docstring, and set formulas verbatim."""
+    lines: list[str] = rest[-1]
+    kept, _ = split_citations(lines)
+    edited: list[str] = []
+    for line in kept:
+        if FORMULA.match(line):
+            edited += ["::", ""]
+        edited.append(line)
+    lines[:] = edited
+
+
+def protect_summary(app: Any, what: str, name: str, obj: Any, *rest: Any) -> None:
+    """Keep Napoleon from taking a colon in the summary of a property for a type."""
+    if what in ("attribute", "data", "property"):
+        rest[-1][:0] = ["..", ""]
+
+
+def find(doctree: Any, tag: str) -> list[Any]:
+    """The nodes of a kind."""
+    return list(doctree.findall(lambda node: node.tagname == tag))
+
+
+def tidy_types(app: Any, doctree: Any) -> None:
+    """Show types by their last name; those of Python lead nowhere in the package."""
+    for node in find(doctree, "pending_xref"):
+        target = node["reftarget"]
+        if node.get("reftype") == "class" and hasattr(builtins, target):
+            node.replace_self(node.children)
+        elif "." in target and node.astext() == target:
+            (text,) = find(node, "#text")
+            text.parent.replace(text, type(text)(target.rpartition(".")[2]))
+
+
+def tidy_data(app: Any, doctree: Any) -> None:
+    """Leave out values that do not fit on a line, such as tables."""
+    for node in find(doctree, "desc_annotation"):
+        if node.astext().startswith(" = ") and len(node.astext()) > 80:
+            node.parent.remove(node)
+    for node in find(doctree, "field_name"):
+        if node.astext() == "Variables":
+            node[:] = [type(node[0])("Attributes")]
+
+
+# Copies of what lies elsewhere in the project: executed notebooks and reports.
+
+
+def stage(target: Path, source: Path) -> None:
+    """Copy a file unless the copy is there, and as old as the original."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.exists() or target.stat().st_mtime != source.stat().st_mtime:
+        shutil.copy2(source, target)
+
+
+def stage_all(app: Any) -> None:
+    """Copy the tutorials and the reports that exist, and drop copies of others."""
+    reports = sorted((ROOT / "benchmarks" / "results").glob("*/report.md"))
+    figures = [path for report in reports for path in report.parent.glob("*.png")]
+    copies = {
+        DOCS / "studies" / path.parent.name / path.name: path
+        for path in (*reports, *figures)
+    }
+    for path in sorted((ROOT / "tutorials").glob("*.ipynb")):
+        copies[DOCS / "tutorials" / path.name] = path
+    for target, source in copies.items():
+        stage(target, source)
+    stale = {*DOCS.glob("studies/*/*"), *DOCS.glob("tutorials/*.ipynb")} - set(copies)
+    for path in stale:
+        path.unlink()
+
+
+LISTS = {"studies": "studies/*/report.md", "tutorials/index": "tutorials/*.ipynb"}
+
+
+def add_list(app: Any, docname: str, source: list[str]) -> None:
+    """List the copies at the end of their page."""
+    if docname in LISTS:
+        paths = sorted(DOCS.glob(LISTS[docname]))
+        pages = [f"/{path.relative_to(DOCS).with_suffix('')}" for path in paths]
+        toctree = ["```{toctree}", ":maxdepth: 1", "", *pages, "```"]
+        source[0] += "\n".join(["", *(toctree if pages else ["(None yet.)"]), ""])
+
+
+def always_read(app: Any, env: Any, *changes: Any) -> list[str]:
+    """Pages with parts from elsewhere are read anew in every build."""
+    return [*LISTS, REFERENCES]
+
+
+def setup(app: Any) -> None:
+    """Have Sphinx take the steps above."""
+    app.connect("builder-inited", stage_all)
+    app.connect("env-get-outdated", always_read)
+    app.connect("source-read", add_list)
+    app.connect("source-read", add_citations)
+    # Napoleon's own step has the priority 500.
+    app.connect("autodoc-process-docstring", protect_summary, priority=400)
+    app.connect("autodoc-process-docstring", edit_docstring, priority=600)
+    app.connect("doctree-read", tidy_types)
+    app.connect("doctree-read", tidy_data)
