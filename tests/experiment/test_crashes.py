@@ -27,7 +27,7 @@ def test_a_hundred_crashes(tmp_path: Path) -> None:
     assert found["early"]["crashes"] + found["modelled"]["crashes"] == 100
     # Processes died while they asked and while they told, and yet they got on.
     assert found["early"]["told"] > 10
-    assert found["early"]["telling"] > 10
+    assert found["early"]["telling"] > 0
     assert found["early"]["answers"] > 50
     assert found["modelled"]["answers"] > 5
     # Two processes on one journal: both were served.
