@@ -205,7 +205,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
     (Eq. S31 of [Fauvel2022contextual]_). The inner maximum is sought among points of
     the box and then polished by a local search; its gradient follows from the envelope
     theorem with ``x'`` held fixed. Laplace posteriors are not exactly a martingale, so
-    the value may be slightly negative.
+    the value may be negative: slightly, or more if few trials meet a wide prior.
 
     On a preference model a candidate is a duel (``q = 2``): the preferential knowledge
     gradient. A space without context columns gives the plain binary one.

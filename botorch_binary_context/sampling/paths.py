@@ -4,8 +4,8 @@ Sample paths: functions drawn from the posterior of a model.
 A decoupled path is a function drawn from the prior, a finite sum of features, plus the
 exact update by the data in terms of the kernel [Wilson2020efficiently]_, so that the
 features need not resolve the data. Paths in weight space, which condition the features
-themselves, are here for comparison: with more data than features they lose the
-variance far from the data.
+themselves, are here for comparison: away from the data their variance is wrong, often
+too large, and with few features and many trials far too small.
 
 .. [Wilson2020efficiently]
     J. T. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky, M. P. Deisenroth.
@@ -149,9 +149,10 @@ def draw_weight_space_paths(
     r"""Draw functions from the posterior of a Bayesian linear model of the features.
 
     The two steps of supplement 7.2 of [Fauvel2022contextual]_: latent values at the
-    training trials from their Laplace posterior, then weights given these values. Its
-    variance starves where the data outnumber the features; :func:`draw_sample_paths`
-    does not.
+    training trials from their Laplace posterior, then weights given these values. Away
+    from the data the variance is wrong: it starves with few features and many trials,
+    and is too large where features swing between data. That of
+    :func:`draw_sample_paths` is right.
 
     Args:
         model: A model of pass/fail outcomes or duels.
