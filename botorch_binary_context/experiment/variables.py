@@ -254,7 +254,7 @@ class Categorical(Parameter):
         _check_name(self.name)
         values = self.values
         distinct = (
-            isinstance(values, list | tuple)
+            isinstance(values, list | tuple | range)
             and all(isinstance(v, str | int | float) for v in values)
             and len(set(values)) == len(values) >= 2
         )
@@ -346,7 +346,7 @@ class Context:
             )
 
     def _check_levels(self, levels: Any) -> tuple[float, ...]:
-        is_list = isinstance(levels, list | tuple) and len(set(levels)) >= 2
+        is_list = isinstance(levels, list | tuple | range) and len(set(levels)) >= 2
         if not is_list:
             raise InputDataError(
                 f"Expected ``levels`` of {self.name!r} to be a list of at least two "

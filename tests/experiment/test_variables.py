@@ -204,3 +204,9 @@ class TestContext:
         assert context.encode(0.7, True).item() == pytest.approx(-0.3)
         with pytest.raises(InputDataError, match="from 0.0 to 2.0, but got 3"):
             context.encode(3, True)
+
+
+def test_ranges_are_lists() -> None:
+    context = Context("noise", reference=2, levels=range(5))
+    assert context.levels == (0, 1, 2, 3, 4)
+    assert Categorical("taps", range(3)).values == (0, 1, 2)
