@@ -8,6 +8,7 @@ file a person writes and that of the journal.
 from __future__ import annotations
 
 import tomllib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
@@ -32,7 +33,7 @@ MIN_INITIAL_TRIALS = 5
 T = TypeVar("T")
 
 
-class Feedback:
+class Feedback(ABC):
     r"""What a trial shows and what can be answered.
 
     Attributes:
@@ -51,13 +52,13 @@ class Feedback:
     default_kernel: ClassVar[str]
     rules: ClassVar[Mapping[str, Any]]
 
+    @abstractmethod
     def likelihood(self) -> ProbitLikelihood:
         r"""The likelihood of the outcomes.
 
         Returns:
             A new likelihood.
         """
-        raise NotImplementedError
 
     def parse(self, outcome: Any) -> int:
         r"""The outcome that is meant.
