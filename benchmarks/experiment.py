@@ -26,7 +26,6 @@ from benchmarks.cases import Case
 from benchmarks.definitions import INITIAL_TRIALS, STUDIES
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models import LaplaceMarginalLogLikelihood
-from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.problems import (
     ContextProblem,
     DuelContextProblem,
@@ -151,7 +150,8 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
         labels = draw_labels(problem, trial, noise[:, [INITIAL_TRIALS + i]])
         model = model.condition_on_observations(trial, labels)
         if INITIAL_TRIALS + i + 1 in case.refits:
-            model = _learn(model)
+            # As trials come in, beginning from what was learned before.
+            fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
         best = recommend(model, space).unsqueeze(-2)  # seeds x 1 x (d - m)
         rows["score"].append(problem.score(best).squeeze(-1))
         rows["context"].append(points[:, 0, 0])
@@ -218,10 +218,3 @@ def draw_labels(problem: ContextProblem, trials: Tensor, noise: Tensor) -> Tenso
         A ``seeds x n x 1`` tensor of zeros and ones.
     """
     return (noise < problem.success_probability(trials)).to(trials).unsqueeze(-1)
-
-
-def _learn(model: LaplaceGP) -> LaplaceGP:
-    """The same data with hyperparameters that suit them, beginning from the old."""
-    model.train()
-    fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
-    return model.eval()

@@ -222,8 +222,7 @@ class Surrogate:
     reference_size: float = 0.5
 
 
-# The paper does not say at which size. With its surrogate, at slope 5 and after 260
-# trials, ``ucb-ald`` came to a mean acuity of 0.026, 0.033 and 0.011 with 0, 0.5 and 1.
+# The paper does not say at which size; this one was chosen for its surrogate.
 PAPER_SIZE = 1.0
 #: From the paper's surrogate to the package's default, one change at a time.
 SURROGATES = {

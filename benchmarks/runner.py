@@ -231,8 +231,7 @@ def _prepare_worker() -> None:
 def _keep_freed_memory() -> None:
     """Reuse the memory of large temporary tensors, where the C library can.
 
-    By default it goes back to the system and is mapped anew for every tensor, which
-    takes a sixth of the time of a knowledge gradient.
+    By default it goes back to the system and is mapped anew for every tensor.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

@@ -126,9 +126,7 @@ def learn(model: BinaryLaplaceGP) -> None:
     Args:
         model: The model.
     """
-    model.train()
     fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
-    model.eval()
 
 
 def write_prescription(lens: Sequence[float]) -> str:

@@ -118,9 +118,7 @@ def fitted_to_nobody(trials, answers):
 
 def learn(model):
     """Learn the hyperparameters from the answers so far, under their priors."""
-    model.train()
     fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
-    model.eval()
 
 
 def examine(make_model, rule, learn_at=(), repetitions=REPETITIONS):

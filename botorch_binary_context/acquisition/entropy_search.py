@@ -67,8 +67,7 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
     with the predictive ``p`` of the model, joint in the context and the parameters, as
     joint entropy search [Hvarfner2022joint]_ is for Gaussian observations. With
     ``mixture=True`` the mean ``p̄`` of the ``p_m`` takes the place of ``p``: the value
-    is then never negative, but the trials it chooses are worse. On a preference model
-    a candidate is a duel (``q = 2``).
+    is then never negative. On a preference model a candidate is a duel (``q = 2``).
 
     Example:
         >>> acqf = ContextualJointEntropySearch(model, space)

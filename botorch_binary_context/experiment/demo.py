@@ -4,11 +4,12 @@ A simulated person answers a real experiment.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable
 from pathlib import Path
 from statistics import NormalDist
+
+import torch
 
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.recommendation import Recommendation
@@ -16,6 +17,7 @@ from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import NamedSpace, Values
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.experiment.variables import Context, Real
+from botorch_binary_context.problems import visual_acuity
 
 #: The lens that the simulated person needs, in dioptres.
 NEEDED = {"sphere": -1.5, "cylinder": -0.75}
@@ -47,11 +49,8 @@ def smallest_letters(lens: Values) -> float:
     Returns:
         Zero for the lens that is needed, more for others.
     """
-    sphere = float(lens["sphere"]) - NEEDED["sphere"]
-    cylinder = float(lens["cylinder"]) - NEEDED["cylinder"]
-    # The squared blur of a defocused and astigmatic eye, in dioptres.
-    blur = (sphere + cylinder / 2) ** 2 + cylinder**2 / 4
-    return math.log10(1 + blur)
+    errors = [float(lens[name]) - power for name, power in NEEDED.items()]
+    return visual_acuity(torch.tensor(errors, dtype=torch.float64, device="cpu")).item()
 
 
 def simulated_person(seed: int = 0) -> Callable[[Trial], bool]:

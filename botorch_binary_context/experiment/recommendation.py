@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.special import ndtri
 
 from botorch_binary_context.acquisition.entropy_search import (
+    MAX_FEATURES,
     ROUGH_PATH_SEARCH,
     maximize_paths,
 )
@@ -23,7 +24,6 @@ from botorch_binary_context.rules import frozen, recommend
 from botorch_binary_context.sampling.paths import draw_sample_paths
 
 NUM_PATHS = 64
-MAX_FEATURES = 1024
 LEVEL = 0.9
 
 
