@@ -87,15 +87,39 @@ class Analysis:
         r"""Means over functions and seeds, one row for every rule.
 
         Returns:
-            The columns ``rule``, ``regret`` (at the end, on the functions that have
-            results of all rules), ``context`` and ``seconds``.
+            The columns ``rule``, ``context`` and ``seconds``.
         """
-        last = pl.col("iteration") == self.iterations
-        compared = pl.col("function").is_in(list(self.functions))
-        return self.frame.group_by("rule").agg(
-            pl.col("regret").filter(last & compared).mean(),
-            pl.col("context").mean(),
-            pl.col("seconds").mean(),
+        columns = pl.col("context", "seconds")
+        return self.frame.group_by("rule").agg(columns.mean())
+
+    def relative_regret(self, baseline: str = "random") -> dict[str, float]:
+        r"""The regret at the end, as a fraction of the regret of a baseline.
+
+        Functions differ by orders of magnitude in their regret, so a mean over them
+        says something only relative to a baseline.
+
+        Args:
+            baseline: A rule.
+
+        Returns:
+            The mean of the fraction over the functions that have results of all
+            rules, by rule; empty if the baseline has no results.
+        """
+        regret = (
+            self.frame.filter(
+                pl.col("iteration") == self.iterations,
+                pl.col("function").is_in(list(self.functions)),
+            )
+            .group_by("function", "rule")
+            .agg(pl.col("regret").mean())
+        )
+        of_baseline = regret.filter(rule=baseline).drop("rule")
+        fraction = pl.col("regret") / pl.col("regret_baseline")
+        return dict(
+            regret.join(of_baseline, on="function", suffix="_baseline")
+            .group_by("rule")
+            .agg(fraction.mean())
+            .iter_rows()
         )
 
     def curves(self) -> pl.DataFrame:

@@ -67,6 +67,7 @@ class Study:
         beside: The study whose results on the same functions and seeds the report
             shows beside these.
         optimum: The highest score of a function.
+        unit: What the score is, in words.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Study:
     paper: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     beside: str | None = None
     optimum: Callable[[str], float] = optimum_of_benchmark
+    unit: str = "in standard deviations of the function over its box"
 
     def subset(
         self,
@@ -210,6 +212,7 @@ _ALL = (
         iterations=260,
         paper=PAPER_TABLE_3,
         optimum=lambda _: 0.0,
+        unit=refraction.UNIT,
     ),
     Study(
         "refraction-anywhere",
@@ -219,6 +222,7 @@ _ALL = (
         functions=refraction.name_cases((2, 5, 8), ("paper", "default")),
         iterations=150,
         optimum=lambda _: 0.0,
+        unit=refraction.UNIT,
     ),
     Study(
         "refraction-steps",
@@ -228,6 +232,7 @@ _ALL = (
         functions=refraction.name_cases([5], refraction.SURROGATES),
         iterations=150,
         optimum=lambda _: 0.0,
+        unit=refraction.UNIT,
     ),
 )
 #: The studies by their names.

@@ -75,23 +75,26 @@ def draw_regret(analysis: Analysis, path: Path) -> None:
     save_figure(figure, path)
 
 
-def draw_curves(ax: Any, curves: pl.DataFrame, rules: Sequence[str]) -> None:
+def draw_curves(
+    ax: Any, curves: pl.DataFrame, names: Sequence[str], by: str = "rule"
+) -> None:
     r"""A curve with its standard error for every rule.
 
     Args:
         ax: The axes.
         curves: What :meth:`Analysis.curves` returned, of one function.
-        rules: The rules.
+        names: The rules.
+        by: The column that tells the curves apart, if it is not the rule.
     """
-    for i, rule in enumerate(rules):
-        curve = curves.filter(pl.col("rule") == rule)
+    for i, name in enumerate(names):
+        curve = curves.filter(pl.col(by) == name)
         if curve.is_empty():
             continue
         steps, mean, error = (
             curve[column].to_numpy() for column in ("iteration", "mean", "error")
         )
         color, line = colormaps["tab10"](i % 10), "-" if i < 10 else "--"
-        ax.plot(steps, mean, line, label=rule, color=color, linewidth=1.0)
+        ax.plot(steps, mean, line, label=name, color=color, linewidth=1.0)
         ax.fill_between(
             steps, mean - error, mean + error, color=color, alpha=0.25, linewidth=0
         )

@@ -46,6 +46,7 @@ SLOPES = tuple(range(1, 9))
 PATH = Path(__file__).with_suffix(".json")
 NUM_RESPONSES = 1000
 SEED = 0
+UNIT = "the visual acuity in logMAR, negated"
 
 
 @dataclass(frozen=True)

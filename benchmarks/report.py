@@ -2,7 +2,9 @@ r"""
 ``python -m benchmarks report STUDY``: what a study shows, as Markdown and PNG.
 
 The report is written beside the results. Results may be incomplete: it says what is
-missing, and ranks the rules on the functions that all of them have finished.
+missing, and ranks the rules on the functions that all of them have finished. What the
+results mean is for people to say, in a file ``conclusions.md`` beside them that becomes
+a part of the report.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from typing import Any
 from benchmarks import acuity, figures, store
 from benchmarks.analysis import Analysis, analyse
 from benchmarks.definitions import INITIAL_TRIALS, STUDIES
-from benchmarks.ranking import SIGNIFICANCE
+from benchmarks.ranking import SIGNIFICANCE, Ranking
 from benchmarks.tables import format_table
+
+CONCLUSIONS = "conclusions.md"
 
 
 def add_command(commands: Any) -> None:
@@ -59,8 +63,10 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
     figures.draw_regret(analysis, folder / "regret.png")
     sections = [
         _describe(analysis),
+        _read_conclusions(folder),
         _describe_missing(analysis),
         *(_describe_ranking(analysis) if ranking is not None else []),
+        _describe_contexts(analysis, ranking) if ranking is not None else "",
         *acuity.describe(analysis, folder),
         "## Regret\n\n![Regret curves of every function](regret.png)",
         _describe_costs(analysis),
@@ -80,9 +86,15 @@ def _describe(analysis: Analysis) -> str:
         f"# The study `{study.name}`\n\n{finished} of {total} tasks are finished, a "
         f"task being a rule on a function: {analysis.seeds} seeds, "
         f"{analysis.iterations} iterations after {INITIAL_TRIALS} random trials. The "
-        "score is the performance g of the parameters that are inferred to be best, "
-        "in standard deviations of g over its box."
+        "score is the performance of the parameters that are inferred to be best, "
+        f"{study.unit}."
     )
+
+
+def _read_conclusions(folder: Path) -> str:
+    """What somebody wrote about the results; empty if nobody did."""
+    path = folder / CONCLUSIONS
+    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
 
 
 def _describe_missing(analysis: Analysis) -> str:
@@ -111,13 +123,17 @@ def _describe_ranking(analysis: Analysis) -> list[str]:
         f"## Ranking\n\nOn the functions that all rules have finished, {compared} in "
         f"number. One-sided Mann-Whitney tests at {SIGNIFICANCE:g} on the last value, "
         "ties broken by the mean of the curve; the Borda score counts the rules below, "
-        "summed over the functions. The regret is the mean at the end."
+        "summed over the functions."
     )
     if analysis.study.paper:
         text += (
             " The score depends on which rules compete, so those of the paper's table "
             "are ranked among themselves, too."
         )
+    text += (
+        " The regret at the end is relative to that of `random`, the mean over the "
+        "functions."
+    )
     wins = (
         "## Pairwise wins\n\nThe fraction of functions on which the rule of a row "
         "beats the rule of a column.\n\n![Matrices of pairwise wins](wins.png)"
@@ -130,14 +146,15 @@ def _ranking_table(analysis: Analysis) -> str:
     paper = analysis.study.paper
     ours = _places(analysis, analysis.rules)
     among = _places(analysis, [rule for rule in analysis.rules if rule in paper])
-    regret = dict(analysis.by_rule().select("rule", "regret").rows())
-    header = ["rule", "rank", "Borda", "regret"]
+    regret = analysis.relative_regret()
+    header = ["rule", "rank", "Borda", "relative regret"]
     if paper:
         header += ["rank (paper's rules)", "Borda (paper's rules)"]
         header += ["rank in the paper", "Borda in the paper"]
     rows = []
     for rule in sorted(analysis.rules, key=lambda rule: ours[rule]):
-        row = [f"`{rule}`", *ours[rule], f"{regret[rule]:.3f}"]
+        row = [f"`{rule}`", *ours[rule]]
+        row.append(f"{regret[rule]:.2f}" if regret else None)
         if paper:
             row += [*among.get(rule, (None, None)), *paper.get(rule, (None, None))]
         rows.append(row)
@@ -150,6 +167,39 @@ def _places(analysis: Analysis, rules: Sequence[str]) -> dict[str, tuple[int, in
     if ranking is None:
         return {}
     return dict(zip(rules, zip(ranking.rank, ranking.borda, strict=True), strict=True))
+
+
+def _describe_contexts(analysis: Analysis, ranking: Ranking) -> str:
+    """How rules fare when their context is chosen otherwise; empty if none was."""
+    rules, count = analysis.rules, len(analysis.functions)
+    ends = analysis.scores(rules)[..., -1].mean(axis=-1)
+    rows = []
+    for chosen, other in _context_pairs(rules):
+        ij = i, j = rules.index(chosen), rules.index(other)
+        fractions = [
+            wins[pair]
+            for wins in (ranking.last_wins, ranking.mean_wins)
+            for pair in (ij, ij[::-1])
+        ]
+        counts = [round(count * fraction) for fraction in fractions]
+        ahead = (ends[i] > ends[j]).sum()
+        rows.append([f"`{chosen}` against `{other}`", ahead, *counts])
+    header = ["", "ahead", "better at the end", "worse at the end"]
+    header += ["better on the mean", "worse on the mean"]
+    text = (
+        "## Choosing the context\n\nThe same rule for the parameters, with the context "
+        f"chosen otherwise: on how many of the {count} functions ALD ends ahead, by the "
+        "mean of the seeds, and on how many it is significantly better or worse, by "
+        "the tests of the ranking on the last value and on the mean of the curve.\n\n"
+    )
+    return text + format_table(header, rows) if rows else ""
+
+
+def _context_pairs(rules: Sequence[str]) -> list[tuple[str, str]]:
+    """Rules that choose the context by ALD, each with the same rule without it."""
+    names = [rule.removesuffix("-ald") for rule in rules if rule.endswith("-ald")]
+    pairs = [(f"{x}-ald", f"{x}-{how}") for x in names for how in ("random", "fixed")]
+    return [pair for pair in pairs if pair[1] in rules]
 
 
 def _describe_costs(analysis: Analysis) -> str:

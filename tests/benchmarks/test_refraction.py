@@ -22,6 +22,7 @@ from benchmarks.refraction import (
     name_case,
     parse_slope,
 )
+from benchmarks.report import write_report
 from benchmarks.runner import run_study
 from botorch_binary_context.problems import RefractionProblem
 from tests.benchmarks.studies import compute_here
@@ -131,5 +132,23 @@ class TestReport(StrictTestCase):
             last = store.load(root / "refraction").filter(pl.col("iteration") == 3)
         for rule in study.rules:
             acuity = -last.filter(pl.col("rule") == rule)["score"]
-            self.assertIn(f"| `{rule}` | {acuity.mean():.4f}", text)
+            self.assertIn(f"| `{rule}` | {acuity.mean():.4f} ± ", text)
+            self.assertIn(f"| `{rule}` | {acuity.mean():.3f} |", text)
         self.assertIn("0.0248", text)
+        self.assertIn("logMAR, negated", text)
+        self.assertNotIn("surrogates.png", text)
+
+    def test_report_on_surrogates(self) -> None:
+        name, rules = "refraction-steps", ("ucb-ald", "ts-ald")
+        cases = ("slope 5, paper", "slope 5, default")
+        study = STUDIES[name].subset(cases, rules, seeds=2, iterations=3)
+        with TemporaryDirectory() as directory:
+            root = Path(directory)
+            run_study(study, root / name, compute_here)
+            text = write_report(name, root).read_text(encoding="utf-8")
+            for figure in ("acuity.png", "surrogates.png"):
+                self.assertIn(figure, text)
+                self.assertGreater((root / name / figure).stat().st_size, 10_000)
+        self.assertIn("| rule | slope 5, paper | slope 5, default |", text)
+        for case in cases:
+            self.assertIn(f"## Acuity: {case}\n", text)

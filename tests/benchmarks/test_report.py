@@ -45,6 +45,13 @@ class TestReport(StrictTestCase):
         ranking = analysis.rank(analysis.rules)
         assert ranking is not None
         self.assertEqual(ranking.borda, [4, 2, 0])
+        regret = analysis.relative_regret()
+        self.assertEqual(set(regret), set(LEVELS))
+        self.assertAlmostEqual(regret["random"], 1.0)
+        of_random = [analysis.study.optimum(x) - 0.095 for x in ("Ackley", "Levy")]
+        expected = sum((x - LEVELS["ucb-ald"]) / x for x in of_random) / 2
+        self.assertAlmostEqual(regret["ucb-ald"], expected, places=5)
+        self.assertEqual(analysis.relative_regret("cbkg"), {})
         self.assertEqual(len(analysis.missing["cbkg"]), 34)
         self.assertNotIn("Trid", analysis.missing["random"])
 
@@ -68,6 +75,18 @@ class TestReport(StrictTestCase):
             self.assertIn(part, text)
         for name in ("wins", "regret"):
             self.assertGreater((self.root / "binary" / f"{name}.png").stat().st_size, 0)
+
+    def test_contexts_and_conclusions(self) -> None:
+        levels = {"ucb-ald": 2.0, "ucb-random": 1.0, "ucb-fixed": 3.0, "bald": 0.0}
+        for rule, level in levels.items():
+            for function in ("Ackley", "Levy"):
+                self.add("binary", function, rule, level)
+        text = "## What it means\n\nNothing."
+        (self.root / "binary" / "conclusions.md").write_text(text, encoding="utf-8")
+        report = write_report("binary", self.root).read_text(encoding="utf-8")
+        self.assertIn(f"\n\n{text}\n\n", report)
+        self.assertIn("| `ucb-ald` against `ucb-random` | 2 | 2 | 0 | 2 | 0 |", report)
+        self.assertIn("| `ucb-ald` against `ucb-fixed` | 0 | 0 | 2 | 0 | 2 |", report)
 
     def test_beside(self) -> None:
         self.add("duels-kg", "Levy", "kg", 1.0)
