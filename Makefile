@@ -17,7 +17,7 @@ export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench speed docs tutorials clean
+.PHONY: help demo test lint bench speed docs tutorials picture clean
 
 help: ## Show this list
 	@echo "Usage: make TARGET [ARGS=\"...\"]"
@@ -51,6 +51,9 @@ docs: $(VENV)/.installed-docs ## Build the documentation into docs/_build/html
 
 tutorials: $(VENV)/.installed-tutorials ## Execute the tutorials; SMOKE_TEST=1: only a check
 	$(BIN)/python docs/execute_tutorials.py $(ARGS)
+
+picture: $(INSTALLED) ## Draw the picture of the README
+	$(BIN)/python docs/draw_idea.py
 
 clean: ## Delete caches and build products; the environment stays
 	rm -rf build dist htmlcov docs/_build docs/studies docs/tutorials/*.ipynb \

@@ -85,6 +85,7 @@ filled = right.contourf(power, power, -patient.score(grid), levels=16)
 figure.colorbar(filled, ax=right, label="acuity with the lens (logMAR)")
 right.scatter(*patient.prescription, marker="P", s=110, c="white", edgecolors="black")
 right.set(xlabel=NAMES[1], ylabel=NAMES[2])
+plt.show()
 
 # %% [markdown]
 # **What to see.** *Left:* a lens shifts the curve, and the shift is the acuity. A
@@ -176,6 +177,7 @@ lens = recommend(one, space)
 compared = torch.stack([lens, torch.zeros(2)])
 labels = ["recommended lens", "no lens"]
 plot_psychometric_curves(one, space, compared, labels=labels, names=NAMES, ax=axes[2])
+plt.show()
 
 # %% [markdown]
 # **What to see.** *Left:* the probability of reading a letter of 0.5 logMAR through

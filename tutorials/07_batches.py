@@ -108,6 +108,7 @@ figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for rule, scores in curves.items():
     plot_best_so_far(scores, label=f"{rule}, {REPETITIONS} repetitions", ax=ax)
 ax.set(ylabel="score of the recommendation")
+plt.show()
 
 # %% [markdown]
 # **What to see.** Each curve is the mean of all repetitions with its standard error,
@@ -191,6 +192,7 @@ for rule, scores in results.items():
     plot_best_so_far(scores, label=rule, ax=ax)
     print(f"{rule:<11} {scores[:, -1].mean():.2f} at the end")
 ax.set(ylabel="score of the recommendation")
+plt.show()
 
 # %% [markdown]
 # **What to see.** The three curves were computed by the worker and sent back.
