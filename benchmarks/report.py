@@ -17,7 +17,9 @@ from typing import Any
 
 from benchmarks import acuity, figures, store
 from benchmarks.analysis import Analysis, analyse
+from benchmarks.cases import load_hyperparameters
 from benchmarks.definitions import INITIAL_TRIALS, STUDIES
+from benchmarks.hyperparameters import format_choices
 from benchmarks.ranking import SIGNIFICANCE, Ranking
 from benchmarks.tables import format_table
 
@@ -70,6 +72,7 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
         *acuity.describe(analysis, folder),
         "## Regret\n\n![Regret curves of every function](regret.png)",
         _describe_costs(analysis),
+        _describe_kernels(analysis),
         _describe_runs(folder),
     ]
     path = folder / "report.md"
@@ -188,9 +191,10 @@ def _describe_contexts(analysis: Analysis, ranking: Ranking) -> str:
     header += ["better on the mean", "worse on the mean"]
     text = (
         "## Choosing the context\n\nThe same rule for the parameters, with the context "
-        f"chosen otherwise: on how many of the {count} functions ALD ends ahead, by the "
-        "mean of the seeds, and on how many it is significantly better or worse, by "
-        "the tests of the ranking on the last value and on the mean of the curve.\n\n"
+        f"chosen otherwise: on how many of the {count} functions ALD ends ahead, by "
+        "the mean of the seeds, and on how many it is significantly better or worse, "
+        "by the tests of the ranking on the last value and on the mean of the curve."
+        "\n\n"
     )
     return text + format_table(header, rows) if rows else ""
 
@@ -215,6 +219,19 @@ def _describe_costs(analysis: Analysis) -> str:
         f"suggestions took {total} of one core. The context is the mean over all "
         "trials but the random ones.\n\n"
         + format_table(["rule", "ms per suggestion", "mean context"], rows)
+    )
+
+
+def _describe_kernels(analysis: Analysis) -> str:
+    """The kernels of benchmark functions; empty for other studies."""
+    if analysis.study.load is not load_hyperparameters:
+        return ""
+    choices = {name: load_hyperparameters(name) for name in analysis.study.functions}
+    return (
+        "## Kernels\n\nThree kernels are fitted to samples of a function, and the one "
+        "that predicts other samples with the lowest error models it (`python -m "
+        "benchmarks hyperparameters`); the last columns are the errors.\n\n"
+        + format_choices(choices)
     )
 
 

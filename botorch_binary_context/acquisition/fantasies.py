@@ -5,27 +5,56 @@ The data of a model stay the same while candidates vary, so one factorisation se
 of them. The mode of the data plus a fantasised trial is found by a chord iteration:
 Newton's method with the curvature of the old data held at the old mode, bordered by the
 row of the new trial with its own curvature. Every step is a product with shared
-``n x n`` matrices. Its derivative in the candidate follows from the implicit function
-theorem, with an adjoint system that is solved by the same iteration.
+``n x n`` matrices. Where one outcome changes the curvature of the old data much, chords
+alone would converge slowly or not at all; Anderson's acceleration helps. The derivative
+in the candidate follows from the implicit function theorem, with an adjoint system that
+is solved by the same iteration.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from botorch_binary_context.acquisition.anderson import (
+    AndersonMixing,
+    Watch,
+    column_dot,
+)
 from botorch_binary_context.likelihoods import LogDerivatives, ProbitLikelihood
 from botorch_binary_context.models.laplace import find_mode
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 
-MAX_CHORD_STEPS = 25
 START_STEPS = 4
-# The error of weights at which the iteration ends, and beyond which it has failed.
-TOLERANCE, FAILURE = 1e-11, 1e-10
+FAILURE = 10.0
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    r"""How well the modes of fantasies are solved for.
+
+    Attributes:
+        tolerance: The error of the weights at which the iteration ends.
+        max_steps: Its most steps; the adjoint system may take twice as many.
+        is_exact: Whether weights with more than ``FAILURE`` times that error are found
+            by Newton's method instead. If not, they are taken as they are.
+    """
+
+    tolerance: float
+    max_steps: int
+    is_exact: bool = False
+
+
+EXACT = Accuracy(1e-11, 25, is_exact=True)
+#: For gradients that a search follows.
+FINE = Accuracy(1e-7, 16)
+#: For a first choice among many candidates.
+COARSE = Accuracy(1e-3, 8)
 # The most numbers of the covariances that are repaired at once.
 MAX_ENTRIES = 4_000_000
 
@@ -100,84 +129,82 @@ class Fantasies:
     prior_variance: Tensor
     labels: Tensor
 
-    def derivatives(self, f: Tensor, f_new: Tensor) -> tuple[LogDerivatives, ...]:
-        """Of the log-likelihoods of the old trials and of the new ones."""
-        likelihood, targets = self.shared.likelihood, self.shared.targets
-        return (
-            likelihood.log_derivatives(f, targets.expand_as(f)),
-            likelihood.log_derivatives(f_new, self.labels),
+    @cached_property
+    def all_labels(self) -> Tensor:
+        """The labels of the old and the new trials, ``batch_shape x (n + 1) x C``."""
+        return _join(self.shared.targets.expand_as(self.cross), self.labels)
+
+    @cached_property
+    def all_means(self) -> Tensor:
+        """Their prior means, in the same shape."""
+        return _join(self.shared.prior_mean.expand_as(self.cross), self.prior_mean)
+
+    def apply_prior(self, x: Tensor) -> Tensor:
+        """The prior covariance of the old and the new trial times weights of both."""
+        a, a_new = _split(x)
+        return _join(
+            self.shared.K @ a + self.cross * a_new.unsqueeze(-2),
+            column_dot(self.cross, a) + self.prior_variance * a_new,
         )
 
-    def contrasts(self, a: Tensor, a_new: Tensor) -> tuple[Tensor, Tensor]:
-        """The old and the new contrasts that weights give."""
-        f = (
-            self.shared.prior_mean
-            + self.shared.K @ a
-            + self.cross * a_new.unsqueeze(-2)
-        )
-        f_new = self.prior_mean + _dot(self.cross, a) + self.prior_variance * a_new
-        return f, f_new
+    def derivatives(self, x: Tensor) -> LogDerivatives:
+        """Of the log-likelihoods, at the contrasts that weights give."""
+        f = self.all_means + self.apply_prior(x)
+        return self.shared.likelihood.log_derivatives(f, self.all_labels)
 
-    def start(self, projected: Tensor, spread: Tensor) -> tuple[Tensor, Tensor]:
+    def start(self, projected: Tensor, spread: Tensor) -> Tensor:
         """The mode of the old Gaussian posterior times the new likelihood."""
-        mean = self.prior_mean + _dot(self.cross, self.shared.weights)
+        mean = self.prior_mean + column_dot(self.cross, self.shared.weights)
         f_new = mean
         for _ in range(START_STEPS):
             new = self.shared.likelihood.log_derivatives(f_new, self.labels)
             gap = mean + spread * new.gradient - f_new
             f_new = f_new + gap / (1 + spread * new.information)
         a_new = self.shared.likelihood.log_derivatives(f_new, self.labels).gradient
-        return self.shared.weights - projected * a_new.unsqueeze(-2), a_new
+        return _join(self.shared.weights - projected * a_new.unsqueeze(-2), a_new)
 
-    def solve(self, tolerance: float = TOLERANCE) -> tuple[Tensor, Tensor]:
+    def solve(self, accuracy: Accuracy = EXACT) -> tuple[Tensor, Tensor]:
         r"""The weights of the old and the new trials at the new modes.
 
         Args:
-            tolerance: The error of the weights at which the iteration ends.
+            accuracy: How well to solve for the modes.
 
         Returns:
             ``batch_shape x n x C`` and ``batch_shape x C`` tensors, without a graph.
         """
         projected = self.shared.P @ self.cross
-        spread = self.prior_variance - _dot(self.cross, projected)
-        start = a, a_new = self.start(projected, spread)
-        limit = max(tolerance, 1e2 * torch.finfo(a.dtype).eps)
-        error = last = first = torch.full_like(a_new, torch.inf)
-        for step_number in range(MAX_CHORD_STEPS):
-            f, f_new = self.contrasts(a, a_new)
-            old, new = self.derivatives(f, f_new)
-            r, r_new = old.gradient - a, new.gradient - a_new
-            error = torch.maximum(_largest(r), r_new.abs())
+        spread = self.prior_variance - column_dot(self.cross, projected)
+        x = start = self.start(projected, spread)
+        limit = max(accuracy.tolerance, 1e2 * torch.finfo(x.dtype).eps)
+        mixing, watch = AndersonMixing(), Watch(limit)
+        first = error = torch.full_like(spread, torch.inf)
+        for step_number in range(accuracy.max_steps):
+            derivatives = self.derivatives(x)
+            residual = derivatives.gradient - x
+            error = _largest(residual)
             first = error if step_number == 0 else first
-            if bool(((error <= limit) | ~(error < last / 2)).all()):
+            if watch.is_over(error):
                 break
-            last = torch.minimum(error, last)
-            r = self.shared.S @ r
-            w = new.information
-            step = (r_new - w * _dot(self.cross, r)) / (1 + w * spread)
-            a = a + r - projected * step.unsqueeze(-2)
-            a_new = a_new + step
-        if tolerance <= TOLERANCE:
-            return self._repair(a, a_new, ~(error <= FAILURE / TOLERANCE * limit))
-        # Coarse weights are taken as they are, unless the start was better.
-        worse = ~(error <= first)
-        a = torch.where(worse.unsqueeze(-2), start[0], a)
-        return a, torch.where(worse, start[1], a_new)
+            r, r_new = _split(residual.where((error > limit).unsqueeze(-2), 0.0))
+            r, w = self.shared.S @ r, _split(derivatives.information)[1]
+            step = (r_new - w * column_dot(self.cross, r)) / (1 + w * spread)
+            x = mixing.advance(x, _join(r - projected * step.unsqueeze(-2), step))
+        if accuracy.is_exact:
+            return _split(self._repair(x, ~(error <= FAILURE * limit)))
+        # Unless the start was better.
+        return _split(x.where((error <= first).unsqueeze(-2), start))
 
-    def _repair(
-        self, a: Tensor, a_new: Tensor, failed: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Where the chord iteration did not converge, Newton's method from scratch."""
+    def _repair(self, x: Tensor, failed: Tensor) -> Tensor:
+        """Where the iteration did not converge, Newton's method from scratch."""
         if not bool(failed.any()):
-            return a, a_new
-        a, a_new = a.clone(), a_new.clone()
+            return x
+        x = x.clone()
         for chosen in self._chunks(failed):
             K, prior_mean, labels = self._assemble(chosen)
             mode = find_mode(self.shared.likelihood, prior_mean, K, labels)
             weights = self.shared.likelihood.log_derivatives(mode, labels).gradient
-            a.mT[chosen] = weights[..., :-1]
-            a_new[chosen] = weights[..., -1]
-        return a, a_new
+            x.mT[chosen] = weights
+        return x
 
     def _chunks(self, chosen: Tensor) -> Iterator[Tensor]:
         """The chosen trials in sets whose covariances fit in a bounded memory."""
@@ -190,17 +217,11 @@ class Fantasies:
     def _assemble(self, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Covariance, prior mean and labels of the data with each chosen trial."""
         cross = self.cross.mT[chosen]  # F x n
-
-        def columns(shared: Tensor, new: Tensor) -> Tensor:
-            old = shared.mT.expand_as(self.cross.mT)[chosen]
-            return torch.cat([old, new[chosen].unsqueeze(-1)], dim=-1)
-
         old = self.shared.K.unsqueeze(-3).expand(*chosen.shape, -1, -1)[chosen]
         border = torch.cat([cross, self.prior_variance[chosen].unsqueeze(-1)], dim=-1)
         K = torch.cat([old, cross.unsqueeze(-2)], dim=-2)
         K = torch.cat([K, border.unsqueeze(-1)], dim=-1)
-        prior_mean = columns(self.shared.prior_mean, self.prior_mean)
-        return K, prior_mean, columns(self.shared.targets, self.labels)
+        return K, self.all_means.mT[chosen], self.all_labels.mT[chosen]
 
     def solve_adjoint(
         self,
@@ -208,7 +229,7 @@ class Fantasies:
         a_new: Tensor,
         b: Tensor,
         b_new: Tensor,
-        tolerance: float = TOLERANCE,
+        accuracy: Accuracy = EXACT,
     ) -> tuple[Tensor, Tensor]:
         r"""The adjoint of the linearised equations of the mode.
 
@@ -220,60 +241,45 @@ class Fantasies:
             a_new: The new trials' weights, ``batch_shape x C``.
             b: ``batch_shape x n x C``.
             b_new: ``batch_shape x C``.
-            tolerance: That of the weights; the relative error is a tenth of it.
+            accuracy: That of the weights; the relative error is a tenth of theirs.
 
         Returns:
             ``H λ`` and ``h λ'``, in the shapes of ``b`` and ``b'``.
         """
-        old, new = self.derivatives(*self.contrasts(a, a_new))
-        H, h = old.negative_hessian, new.negative_hessian
+        curvature = self.derivatives(_join(a, a_new)).negative_hessian
+        h = _split(curvature)[1]
         projected = self.shared.P @ self.cross
-        spread = self.prior_variance - _dot(self.cross, projected)
-        x, x_new = torch.zeros_like(b), torch.zeros_like(b_new)
-        r, r_new = b, b_new
-        scale = torch.maximum(_largest(b), b_new.abs())
-        limit = max(tolerance / 10, 1e1 * torch.finfo(b.dtype).eps) * scale
-        error = last = torch.full_like(b_new, torch.inf)
-        for _ in range(2 * MAX_CHORD_STEPS):
-            step = (r_new - _dot(projected, r)) / (1 + h * spread)
-            x = x + self.shared.S.mT @ (r - self.cross * (h * step).unsqueeze(-2))
-            x_new = x_new + step
-            Hx, hx = H * x, h * x_new
-            r = b - x - self.shared.K @ Hx - self.cross * hx.unsqueeze(-2)
-            r_new = b_new - _dot(self.cross, Hx) - x_new - self.prior_variance * hx
-            error = torch.maximum(_largest(r), r_new.abs())
-            if bool(((error <= limit) | ~(error < last / 2)).all()):
+        spread = self.prior_variance - column_dot(self.cross, projected)
+        rhs = residual = _join(b, b_new)
+        x, scale = torch.zeros_like(rhs), _largest(rhs)
+        limit = max(accuracy.tolerance / 10, 1e1 * torch.finfo(b.dtype).eps) * scale
+        mixing, watch, error = AndersonMixing(), Watch(limit), scale
+        for _ in range(2 * accuracy.max_steps):
+            r, r_new = _split(residual.where((error > limit).unsqueeze(-2), 0.0))
+            step = (r_new - column_dot(projected, r)) / (1 + h * spread)
+            r = self.shared.S.mT @ (r - self.cross * (h * step).unsqueeze(-2))
+            x = mixing.advance(x, _join(r, step))
+            residual = rhs - x - self.apply_prior(curvature * x)
+            error = _largest(residual)
+            if watch.is_over(error):
                 break
-            last = torch.minimum(error, last)
-        x, x_new = self._repair_adjoint(
-            H, h, b, b_new, x, x_new, ~(error <= 1e3 * limit)
-        )
-        return H * x, h * x_new
+        x = self._repair_adjoint(curvature, rhs, x, ~(error <= 1e3 * limit))
+        return _split(curvature * x)
 
     def _repair_adjoint(
-        self,
-        H: Tensor,
-        h: Tensor,
-        b: Tensor,
-        b_new: Tensor,
-        x: Tensor,
-        x_new: Tensor,
-        failed: Tensor,
-    ) -> tuple[Tensor, Tensor]:
+        self, curvature: Tensor, rhs: Tensor, x: Tensor, failed: Tensor
+    ) -> Tensor:
         """Where the iteration did not converge, a direct solution."""
         if not bool(failed.any()):
-            return x, x_new
-        x, x_new = x.clone(), x_new.clone()
+            return x
+        x = x.clone()
         for chosen in self._chunks(failed):
             K, _, _ = self._assemble(chosen)
-            curvature = torch.cat([H.mT[chosen], h[chosen].unsqueeze(-1)], dim=-1)
-            rhs = torch.cat([b.mT[chosen], b_new[chosen].unsqueeze(-1)], dim=-1)
-            system = K * curvature.unsqueeze(-2)
+            system = K * curvature.mT[chosen].unsqueeze(-2)
             system.diagonal(dim1=-2, dim2=-1).add_(1.0)
-            solution = torch.linalg.solve(system, rhs.unsqueeze(-1)).squeeze(-1)
-            x.mT[chosen] = solution[..., :-1]
-            x_new[chosen] = solution[..., -1]
-        return x, x_new
+            b = rhs.mT[chosen].unsqueeze(-1)
+            x.mT[chosen] = torch.linalg.solve(system, b).squeeze(-1)
+        return x
 
 
 class _FantasyWeights(torch.autograd.Function):
@@ -287,11 +293,11 @@ class _FantasyWeights(torch.autograd.Function):
         prior_variance: Tensor,
         labels: Tensor,
         shared: Shared,
-        tolerance: float,
+        accuracy: Accuracy,
     ) -> tuple[Tensor, Tensor]:
         fantasies = Fantasies(shared, cross, prior_mean, prior_variance, labels)
-        a, a_new = fantasies.solve(tolerance)
-        ctx.fantasies, ctx.tolerance = fantasies, tolerance
+        a, a_new = fantasies.solve(accuracy)
+        ctx.fantasies, ctx.accuracy = fantasies, accuracy
         ctx.save_for_backward(a, a_new)
         return a, a_new
 
@@ -300,7 +306,7 @@ class _FantasyWeights(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         a, a_new = ctx.saved_tensors
         # a = g(m + K a + k a'), a' = g(m' + kᵀa + κ a'): only k, m' and κ vary.
-        Hx, hx = ctx.fantasies.solve_adjoint(a, a_new, *grad_outputs, ctx.tolerance)
+        Hx, hx = ctx.fantasies.solve_adjoint(a, a_new, *grad_outputs, ctx.accuracy)
         grad_cross = -Hx * a_new.unsqueeze(-2) - a * hx.unsqueeze(-2)
         return grad_cross, -hx, -hx * a_new, None, None, None
 
@@ -311,7 +317,7 @@ def fantasy_weights(
     prior_mean: Tensor,
     prior_variance: Tensor,
     labels: Tensor,
-    tolerance: float = TOLERANCE,
+    accuracy: Accuracy = EXACT,
 ) -> tuple[Tensor, Tensor]:
     r"""The weights at the posterior modes after each of ``C`` fantasised trials.
 
@@ -323,22 +329,26 @@ def fantasy_weights(
         prior_mean: Prior mean of the trials, ``batch_shape x C``.
         prior_variance: Prior variance of the trials, ``batch_shape x C``.
         labels: Their fantasised labels, ``batch_shape x C``.
-        tolerance: The error of the weights; a coarse one saves steps.
+        accuracy: How well to solve for the modes.
 
     Returns:
         ``a``, ``batch_shape x n x C``, and ``a'``, ``batch_shape x C``; differentiable
         once in the prior moments of the trials.
     """
     return _FantasyWeights.apply(  # pyright: ignore[reportReturnType]
-        cross, prior_mean, prior_variance, labels, shared, tolerance
+        cross, prior_mean, prior_variance, labels, shared, accuracy
     )
 
 
-def _dot(a: Tensor, b: Tensor) -> Tensor:
-    return (a * b).sum(dim=-2)
+def _join(old: Tensor, new: Tensor) -> Tensor:
+    """Columns of old trials, ``... x n x C``, with the new ones, ``... x C``."""
+    return torch.cat([old, new.unsqueeze(-2)], dim=-2)
+
+
+def _split(columns: Tensor) -> tuple[Tensor, Tensor]:
+    """The parts of what :func:`_join` returned."""
+    return columns[..., :-1, :], columns[..., -1, :]
 
 
 def _largest(columns: Tensor) -> Tensor:
-    if columns.shape[-2] == 0:
-        return columns.sum(dim=-2)
     return columns.abs().amax(dim=-2)

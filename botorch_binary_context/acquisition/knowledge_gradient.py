@@ -21,7 +21,9 @@ from botorch_binary_context.acquisition.base import (
 )
 from botorch_binary_context.acquisition.contrasts import Contrasts
 from botorch_binary_context.acquisition.fantasies import (
-    TOLERANCE,
+    COARSE,
+    EXACT,
+    Accuracy,
     Shared,
     fantasy_weights,
 )
@@ -36,7 +38,6 @@ POLISH_EVALUATIONS = 30
 # The envelope theorem holds at the maximum: the gradient's error is that of the
 # maximiser, the square root of what the search leaves of the value.
 POLISH_GAIN = 1e-12
-SCREEN_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class FantasyPosteriors:
         model: LaplaceGP,
         shared: Shared,
         X: Tensor,
-        tolerance: float = TOLERANCE,
+        accuracy: Accuracy = EXACT,
     ) -> FantasyPosteriors:
         r"""The posteriors after the outcomes of candidates.
 
@@ -72,7 +73,7 @@ class FantasyPosteriors:
             model: The model.
             shared: What the candidates share.
             X: ``t x batch_shape x q x d`` candidates.
-            tolerance: The error of the weights.
+            accuracy: How well to solve for the posterior modes.
 
         Returns:
             The posteriors, differentiable once in ``X``.
@@ -87,7 +88,7 @@ class FantasyPosteriors:
             torch.cat([contrasts.prior_mean, contrasts.prior_mean], dim=-1),
             torch.cat([contrasts.prior_variance, contrasts.prior_variance], dim=-1),
             torch.cat([ones, torch.zeros_like(ones)], dim=-1),
-            tolerance,
+            accuracy,
         )
         return cls(model, contrasts, success, a, a_new)
 
@@ -164,19 +165,19 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
         return self.model.transform_inputs(self.space.at_reference(parameters))
 
     def evaluate_at(
-        self, X: Tensor, inner_parameters: Tensor, tolerance: float = TOLERANCE
+        self, X: Tensor, inner_parameters: Tensor, accuracy: Accuracy = EXACT
     ) -> Tensor:
         r"""The value with given inner points in the place of the inner maximisers.
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.
             inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
-            tolerance: The error of the fantasies' weights.
+            accuracy: How well to solve for the modes of fantasies.
 
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        posteriors = FantasyPosteriors.of(self.model, self.shared, X, tolerance)
+        posteriors = FantasyPosteriors.of(self.model, self.shared, X, accuracy)
         inner = self.at_reference(inner_parameters)
         inner = expand_batch(inner, self.model.batch_shape)
         num_batch = len(self.model.batch_shape)
@@ -268,7 +269,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         r"""A quick estimate of the value, to choose where to look closer.
 
         The inner maximum is that among the searched points, and the fantasies are
-        solved to a thousandth.
+        coarse.
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.
@@ -276,7 +277,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        posteriors = FantasyPosteriors.of(self.model, self.shared, X, SCREEN_TOLERANCE)
+        posteriors = FantasyPosteriors.of(self.model, self.shared, X, COARSE)
         values = posteriors.means_at_shared(self.points, self.cross).amax(dim=-1)
         return self.expected_gain(posteriors, values)
 

@@ -13,6 +13,7 @@ from botorch.exceptions import UnsupportedError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
+from botorch_binary_context.acquisition.fantasies import FINE
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
     KnowledgeGradientBase,
@@ -20,9 +21,6 @@ from botorch_binary_context.acquisition.knowledge_gradient import (
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.optim import SearchOptions, find_starts, maximize_from
-
-# The error of the fantasies while the search climbs: it leaves the maximum in place.
-CLIMB_TOLERANCE = 1e-7
 
 
 class OneShotContextualBinaryKnowledgeGradient(
@@ -162,7 +160,7 @@ def maximize_knowledge_gradient(
     inner = nested.inner_starts(decode(starts)).flatten(-2)
     variables, value = maximize_from(
         lambda u: nested.evaluate_at(
-            decode(u[..., :k]), u[..., k:].unflatten(-1, (2, -1)), CLIMB_TOLERANCE
+            decode(u[..., :k]), u[..., k:].unflatten(-1, (2, -1)), FINE
         ),
         torch.cat([starts, inner], dim=-1),
         torch.cat([bounds] + [space.parameter_bounds] * 2, dim=-1),

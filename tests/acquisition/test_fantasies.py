@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from botorch_binary_context import BinaryLaplaceGP
-from botorch_binary_context.acquisition import fantasies as module
+from botorch_binary_context import AdditiveContextKernel, BinaryLaplaceGP
 from botorch_binary_context.acquisition.contrasts import Contrasts
 from botorch_binary_context.acquisition.fantasies import (
+    COARSE,
+    EXACT,
+    FINE,
+    Accuracy,
     Fantasies,
     Shared,
     fantasy_weights,
@@ -51,11 +54,11 @@ def fantasize(model: AnyModel, X: Tensor, label: float | Tensor) -> Fantasies:
     )
 
 
-def weights_of(fantasies: Fantasies) -> Tensor:
+def weights_of(fantasies: Fantasies, accuracy: Accuracy = EXACT) -> Tensor:
     """The weights of all trials, ``batch_shape x C x (n + 1)``, the new one last."""
     f = fantasies
     a, a_new = fantasy_weights(
-        f.shared, f.cross, f.prior_mean, f.prior_variance, f.labels
+        f.shared, f.cross, f.prior_mean, f.prior_variance, f.labels, accuracy
     )
     return torch.cat([a.mT, a_new.unsqueeze(-1)], dim=-1)
 
@@ -182,6 +185,33 @@ class TestAnyData(StrictTestCase):
         assert_close(found, expected, 1e-9)
 
 
+class TestAccuracy(StrictTestCase):
+    """A threshold that outcomes reveal sharply: one more changes all curvatures."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        X = uniform(40, 3)
+        kernel = AdditiveContextKernel(simple_kernel(dim=2), context_dims=[0])
+        kernel.base_kernel.outputscale = double(9.0)
+        kernel.context_variance = double(9.0)
+        score = torch.sin(6 * X[:, 1:2]) + X[:, 2:] - 4 * (X[:, :1] - 0.5)
+        Y = (3 * score > 0).to(X)
+        model = BinaryLaplaceGP(X, Y, covar_module=kernel)
+        self.fantasies = fantasize(model, uniform(60, 1, 3, seed=1), 0.0)
+
+    def test_exact_needs_no_repair(self) -> None:
+        with recorded("_repair") as failures:
+            self.fantasies.solve()
+        self.assertLess(failures[0].double().mean().item(), 0.05)
+
+    def test_less_exact(self) -> None:
+        exact = weights_of(self.fantasies)
+        fine, coarse = (weights_of(self.fantasies, x) for x in (FINE, COARSE))
+        self.assertGreater(float((fine - exact).abs().max()), 1e-12)
+        self.assertLess(float((fine - exact).abs().quantile(0.99)), 1e-5)
+        self.assertLess(float((coarse - exact).abs().quantile(0.9)), 1e-2)
+
+
 class TestShared(StrictTestCase):
     def test_matrices(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -279,15 +309,14 @@ class TestAdjoint(StrictTestCase):
         a, a_new = fantasies.solve()
         b, b_new = torch.sin(a * 40), torch.cos(a_new * 40)
         Hx, hx = fantasies.solve_adjoint(a, a_new, b, b_new)
-        old, new = fantasies.derivatives(*fantasies.contrasts(a, a_new))
+        weights = torch.cat([a, a_new.unsqueeze(-2)], dim=-2)
+        curvature = fantasies.derivatives(weights).negative_hessian
         for c in range(a.shape[-1]):
             k, kappa = fantasies.cross[:, c], fantasies.prior_variance[c]
             border = torch.cat([k, kappa.reshape(1)])
             K = torch.cat([fantasies.shared.K, k[None]])
             K = torch.cat([K, border[:, None]], dim=1)
-            H = torch.cat(
-                [old.negative_hessian[:, c], new.negative_hessian[c].reshape(1)]
-            )
+            H = curvature[:, c]
             rhs = torch.cat([b[:, c], b_new[c].reshape(1)])
             system = torch.eye(len(H), dtype=H.dtype) + K * H
             expected = H * torch.linalg.solve(system, rhs)
@@ -313,12 +342,16 @@ class TestAdjoint(StrictTestCase):
 # ---------------------------------------------------------------------------- fallbacks
 
 
+# One step, and two for the adjoint system: never enough.
+HASTY = replace(EXACT, max_steps=1)
+
+
 @contextmanager
 def recorded(name: str) -> Iterator[list[Tensor]]:
     """Which candidates a fallback is told have failed, call by call."""
     original, failures = getattr(Fantasies, name), []
 
-    def record(self: Fantasies, *args: Tensor) -> tuple[Tensor, Tensor]:
+    def record(self: Fantasies, *args: Tensor) -> Tensor:
         failures.append(args[-1])
         return original(self, *args)
 
@@ -399,12 +432,11 @@ class TestFallback(StrictTestCase):
                 a = expected[..., :-1].mT, expected[..., -1]
                 adjoint = f.solve_adjoint(*a, b, b_new)
                 with (
-                    mock.patch.object(module, "MAX_CHORD_STEPS", 1),
                     recorded("_repair") as failures,
                     recorded("_repair_adjoint") as adjoint_failures,
                 ):
-                    found = weights_of(f)
-                    found_adjoint = f.solve_adjoint(*a, b, b_new)
+                    found = weights_of(f, HASTY)
+                    found_adjoint = f.solve_adjoint(*a, b, b_new, HASTY)
                 self.assertTrue(bool(failures[0].all()))
                 self.assertTrue(bool(adjoint_failures[0].all()))
                 assert_close(found, expected, 1e-9)
@@ -427,6 +459,5 @@ class TestFallback(StrictTestCase):
     def test_with_guesses(self) -> None:
         problem = replace(Problem("product", 2, n=12), guess_rate=0.5)
         X = problem.candidates(6)
-        with mock.patch.object(module, "MAX_CHORD_STEPS", 1):
-            found = weights_of(fantasize(problem.model, X, 0.0))
+        found = weights_of(fantasize(problem.model, X, 0.0), HASTY)
         assert_close(found, conditioned_weights(problem.model, X, 0.0), 1e-9)

@@ -19,6 +19,7 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
 )
 from botorch_binary_context.acquisition import knowledge_gradient as module
+from botorch_binary_context.acquisition.fantasies import EXACT
 from tests.acquisition.by_hand import grid_maximum
 from tests.acquisition.problems import (
     KINDS,
@@ -257,7 +258,7 @@ class TestNested:
             X = problem.candidates(50, 3)
             with torch.no_grad():
                 value, estimate = acqf.evaluate(X), acqf.screen(X)
-                with mock.patch.object(module, "SCREEN_TOLERANCE", 1e-11):
+                with mock.patch.object(module, "COARSE", EXACT):
                     exact = acqf.screen(X)
             gap = value - exact
             assert gap.min() > -1e-12

@@ -71,6 +71,8 @@ class TestReport(StrictTestCase):
             "| `cjes` | 2 | 2 |",
             "| `random` | 100.0 | 0.50 |",
             "Wall time in all: 0:01:30",
+            "| Levy | SE-ARD | SE-ARD |",
+            "The chosen kernel is the paper's on 12 of 34 functions.",
         ):
             self.assertIn(part, text)
         for name in ("wins", "regret"):
