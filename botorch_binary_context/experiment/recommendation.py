@@ -5,18 +5,19 @@ What an experiment recommends, and how sure it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from torch import Tensor
-from torch.special import ndtri
 
 from botorch_binary_context.acquisition.entropy_search import (
     MAX_FEATURES,
     ROUGH_PATH_SEARCH,
     maximize_paths,
 )
+from botorch_binary_context.bands import probability_band
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.variables import Categorical, Value
 from botorch_binary_context.models.laplace_gp import LaplaceGP
@@ -110,16 +111,9 @@ class Recommendation:
             )
         reference = self._encoder.space.reference_context()
         X = self._encoder.encode(reference if context is None else context, sides)
-        likelihood = self._model.likelihood
+        width = NormalDist().inv_cdf((1 + level) / 2)
         with torch.no_grad():
-            latent: Any = self._model.posterior(X)
-            contrasts = likelihood.contrast_distribution(latent.distribution)
-            mean, variance = contrasts.mean, contrasts.variance
-            # The probability is monotone in the contrast: so are its quantiles.
-            reach = ndtri(mean.new_tensor((1 + level) / 2)) * variance.sqrt()
-            ends = likelihood.probability(torch.cat([mean - reach, mean + reach]))
-            expected = likelihood.expected_probability(mean, variance)
-        return Estimate(float(expected), *ends.tolist())
+            return Estimate(*map(float, probability_band(self._model, X, width)))
 
 
 def make_recommendation(

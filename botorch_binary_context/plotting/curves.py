@@ -13,6 +13,7 @@ from botorch.exceptions import InputDataError
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from botorch_binary_context.bands import probability_band
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.models.validation import check_labels
@@ -21,7 +22,6 @@ from botorch_binary_context.plotting.predictions import (
     as_candidates,
     evaluating,
     find_opponent,
-    probability_band,
 )
 from botorch_binary_context.plotting.slices import Slice
 from botorch_binary_context.plotting.style import (

@@ -9,17 +9,15 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from botorch_binary_context.bands import Band, latent_band, probability_band
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.plotting.predictions import (
-    Band,
     Values,
     as_candidates,
     evaluating,
     find_opponent,
-    latent_band,
     make_trial,
-    probability_band,
 )
 from botorch_binary_context.plotting.slices import (
     Slice,

@@ -1,39 +1,22 @@
 r"""
-What a model says about many trials at once, and how sure it is.
+From what a user asks for to the trials that a model is asked about.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
-from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_binary_context.acquisition.base import match_space
-from botorch_binary_context.acquisition.contrasts import contrast_moments
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.rules import recommend
 
 Values = Tensor | Sequence[float] | float
-
-
-class Band(NamedTuple):
-    r"""A quantity at many trials, between two bounds.
-
-    Attributes:
-        center: The mean.
-        low: The lower bound.
-        high: The upper bound.
-    """
-
-    center: Tensor
-    low: Tensor
-    high: Tensor
 
 
 @contextmanager
@@ -144,45 +127,3 @@ def as_candidates(
     if opponent is None:
         return trials.unsqueeze(-2)
     return torch.stack([trials, space.join(opponent, space.contexts(trials))], dim=-2)
-
-
-def latent_band(model: LaplaceGP, trials: Tensor, width: float) -> Band:
-    r"""The posterior mean of the latent function, and standard deviations around it.
-
-    Args:
-        model: The model.
-        trials: A ``... x d`` tensor.
-        width: The number of standard deviations on each side.
-
-    Returns:
-        The band.
-    """
-    # Points of their own: the covariance between them is not needed.
-    posterior = model.posterior(trials.unsqueeze(-2))
-    assert isinstance(posterior, GPyTorchPosterior)
-    mean, variance = posterior.mean[..., 0, 0], posterior.variance[..., 0, 0]
-    spread = width * variance.sqrt()
-    return Band(mean, mean - spread, mean + spread)
-
-
-def probability_band(model: LaplaceGP, candidates: Tensor, width: float) -> Band:
-    r"""The exact success probability, between quantiles of ``p(c=1|f)``.
-
-    The link is monotone, so it takes quantiles of the latent contrast to those of the
-    probability.
-
-    Args:
-        model: The model.
-        candidates: A ``... x q x d`` tensor of trials or duels.
-        width: The quantiles, as standard deviations from the mean of the contrast.
-
-    Returns:
-        The band.
-    """
-    mean, variance = contrast_moments(model, candidates)
-    likelihood, spread = model.likelihood, width * variance.sqrt()
-    return Band(
-        likelihood.expected_probability(mean, variance),
-        likelihood.probability(mean - spread),
-        likelihood.probability(mean + spread),
-    )

@@ -15,9 +15,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
+from botorch_binary_context.bands import Band
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.laplace_gp import LaplaceGP
-from botorch_binary_context.plotting.predictions import Band
 from botorch_binary_context.plotting.style import (
     BAD_MARKER,
     EDGE,
