@@ -34,7 +34,35 @@ def test_names_in_the_table_exist() -> None:
     import botorch_binary_context
     from botorch_binary_context import problems
 
-    table = README.read_text().split("## On paper, in code")[1].split("## Speed")[0]
+    table = README.read_text().split("## On paper, in code")[1].split("## Results")[0]
     names = set(re.findall(r"\b[A-Z][a-z]+[A-Z]\w+", table))
     assert len(names) > 10
     assert names <= {*botorch_binary_context.__all__, *problems.__all__}
+
+
+def ranking(study: str) -> dict[str, list[str]]:
+    """The cells of a report's ranking, by rule."""
+    report = README.parent / "benchmarks" / "results" / study / "report.md"
+    table = report.read_text(encoding="utf-8").split("## Ranking")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    return {row[0].strip("`"): row for row in rows if row[0].startswith("`")}
+
+
+@pytest.mark.parametrize(("study", "num_rules"), [("binary", 7), ("duels", 5)])
+def test_results_are_those_of_the_reports(study: str, num_rules: int) -> None:
+    (line,) = (x for x in README.read_text().splitlines() if f"results/{study}/" in x)
+    for cell, column in zip(line.strip("| ").split(" | ")[1:], (-1, 5), strict=True):
+        scores = dict(re.findall(r"`([\w-]+)` (\d+)", cell))
+        assert len(scores) == num_rules
+        assert scores == {rule: ranking(study)[rule][column] for rule in scores}
+        assert list(scores) == sorted(scores, key=lambda r: -int(scores[r]))
+
+
+def test_ratios_are_those_of_the_speed_table() -> None:
+    text = README.read_text()
+    measured = (README.parent / "benchmarks/results/speed.md").read_text()
+    ratios = [float(x) for x in re.findall(r"\| ([\d.]+) \| [^|]*\|$", measured, re.M)]
+    claims = text.split("## Speed")[1].split("## Cite")[0]
+    shown = re.findall(r"\| ([\d.]+) \|$", claims, re.M)
+    assert len(shown) == 6
+    assert set(shown) <= {f"{x:.{digits}f}" for x in ratios for digits in (0, 1)}
