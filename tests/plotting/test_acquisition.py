@@ -1,0 +1,123 @@
+r"""Pictures of acquisition functions."""
+
+from __future__ import annotations
+
+import torch
+from botorch.acquisition import PosteriorMean
+from matplotlib.contour import QuadContourSet
+from torch import Tensor
+
+from botorch_binary_context import (
+    BernoulliMutualInformation,
+    BinaryLaplaceGP,
+    MaximallyUncertainChallenge,
+    PreferenceLaplaceGP,
+    recommend,
+)
+from botorch_binary_context.plotting import (
+    plot_acquisition,
+)
+from tests.helpers import (
+    double,
+)
+from tests.plotting.pictures import (
+    FLAT,
+    LINE,
+    SPACE,
+    PlottingTestCase,
+    bands,
+    color_bar,
+    curve,
+    draw,
+    legend,
+    make_model,
+    marks,
+    moments,
+    of_type,
+    rows,
+)
+
+
+class TestAcquisition(PlottingTestCase):
+    def test_surface_of_context_and_parameter(self) -> None:
+        model = make_model(BinaryLaplaceGP)
+        acqf = BernoulliMutualInformation(model)
+        ax = plot_acquisition(acqf, SPACE, dims=[2, 1], at=[0.3, 0.0])
+
+        def value(u: Tensor, v: Tensor) -> Tensor:
+            with torch.no_grad():
+                return acqf(rows(0.3, v, u).unsqueeze(-2))
+
+        self.assert_surface(ax, value)
+        self.assertEqual((ax.get_xlim(), ax.get_ylim()), ((0, 2), (-1, 1)))
+        self.assertEqual((ax.get_xlabel(), ax.get_ylabel()), ("$x_{2}$", "$s$"))
+        self.assertEqual(ax.get_title(), "$x_{1}$ = 0.3")
+        self.assertEqual(color_bar(ax).get_ylabel(), "acquisition value")
+        self.assertEqual(legend(ax), ["maximum"])
+        draw(ax)
+
+    def test_curve(self) -> None:
+        acqf = BernoulliMutualInformation(make_model(BinaryLaplaceGP))
+        ax = plot_acquisition(acqf, SPACE, [1], [0.3, 0.8], names=["a", "b", "c"])
+        x, y = curve(ax)
+        self.assertAllClose(x, torch.linspace(-1, 1, 64).double())
+        with torch.no_grad():
+            self.assertAllClose(y, acqf(rows(0.3, x, 0.8).unsqueeze(-2)))
+        i = y.argmax()
+        top = torch.stack([x[i], y[i]]).unsqueeze(0)
+        self.assertAllClose(marks(ax, "maximum"), top)
+        self.assertEqual((ax.get_xlabel(), ax.get_title()), ("b", "a = 0.3, c = 0.8"))
+        self.assertEqual(ax.get_ylabel(), "acquisition value")
+        self.assertEqual(bands(ax), [])
+
+    def test_any_function(self) -> None:
+        """Called once, without gradients, in the middle and at the reference."""
+        calls: list[Tensor] = []
+        weight = torch.ones(3, dtype=torch.double, requires_grad=True)
+
+        def score(X: Tensor) -> Tensor:
+            calls.append(X)
+            return -(((X[:, 0] - double([0.52, 0.0, 1.25])) * weight) ** 2).sum(dim=-1)
+
+        ax = plot_acquisition(score, SPACE, dims=[0, 2], resolution=11)
+        (X,) = calls
+        self.assertEqual(X.shape, (121, 1, 3))
+        self.assertTrue((X[..., 1] == 0.5).all())
+        self.assertAllClose(marks(ax, "maximum"), double([[0.5, 1.2]]))
+        plot_acquisition(score, SPACE, dims=[1])
+        self.assertAllClose(calls[1][0, 0, [0, 2]], double([0.5, 1.0]))
+
+    def test_columns_by_default(self) -> None:
+        for space, count in ((LINE, 1), (FLAT, 2), (SPACE, 2)):
+            ax = plot_acquisition(lambda X: X.sum(dim=(-1, -2)), space)
+            self.assertEqual(len(of_type(ax, QuadContourSet)), count - 1)
+
+    def test_duels(self) -> None:
+        """Both sides are in the context along the axis."""
+        model = make_model(PreferenceLaplaceGP)
+        acqf = BernoulliMutualInformation(model)
+        opponent = recommend(model, SPACE)
+        ax = plot_acquisition(acqf, SPACE, [1, 0], [0.0, 0.4], opponent=opponent)
+
+        def value(u: Tensor, v: Tensor) -> Tensor:
+            sides = [rows(v, u, 0.4), rows(opponent[0], u, opponent[1])]
+            with torch.no_grad():
+                return acqf(torch.stack(sides, dim=-2))
+
+        self.assert_surface(ax, value)
+
+    def test_one_side_of_a_duel(self) -> None:
+        model = make_model(PreferenceLaplaceGP)
+        incumbent = SPACE.at_reference(recommend(model, SPACE))
+        acqf = MaximallyUncertainChallenge(model, incumbent)
+        ax = plot_acquisition(acqf, SPACE, dims=[0, 2], resolution=128)
+        with torch.no_grad():
+            self.assert_surface(ax, lambda u, v: acqf(rows(u, 0.5, v).unsqueeze(-2)))
+
+    def test_stock_function(self) -> None:
+        model = make_model(BinaryLaplaceGP)
+        model.train()
+        ax = plot_acquisition(PosteriorMean(model), SPACE, dims=[0], at=[0.0, 0.6])
+        self.assertTrue(model.training)
+        x, y = curve(ax)
+        self.assertAllClose(y, moments(model, rows(x, 0.5, 0.6))[0])

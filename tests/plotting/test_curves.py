@@ -1,0 +1,179 @@
+r"""Psychometric curves, progress and contexts."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from matplotlib.collections import PathCollection
+from torch.special import ndtr
+
+from botorch_binary_context import (
+    BinaryLaplaceGP,
+    PreferenceLaplaceGP,
+    ProbitLikelihood,
+    recommend,
+)
+from botorch_binary_context.plotting import (
+    plot_best_so_far,
+    plot_contexts,
+    plot_psychometric_curves,
+)
+from tests.helpers import (
+    double,
+    random_model,
+    uniform,
+)
+from tests.plotting.pictures import (
+    SPACE,
+    TWO_CONTEXTS,
+    PlottingTestCase,
+    band,
+    bands,
+    curve,
+    draw,
+    legend,
+    make_model,
+    marks,
+    moments,
+    of_type,
+    preference,
+    rows,
+)
+
+
+class TestPsychometricCurves(PlottingTestCase):
+    parameters = double([[0.2, 1.0], [0.9, 0.1]])
+
+    def test_curves(self) -> None:
+        model = make_model(BinaryLaplaceGP)
+        ax = plot_psychometric_curves(model, SPACE, self.parameters)
+        self.assertEqual((len(ax.lines), len(bands(ax))), (2, 2))
+        for i, (x1, x2) in enumerate(self.parameters):
+            s, y = curve(ax, i)
+            self.assertAllClose(s, torch.linspace(-1, 1, 128).double())
+            mean, deviation = moments(model, rows(x1, s, x2))
+            self.assertAllClose(y, ndtr(mean / (1 + deviation.square()).sqrt()))
+        self.assertEqual((ax.get_xlabel(), ax.get_xlim()), ("$s$", (-1.0, 1.0)))
+        self.assertEqual(ax.get_ylabel(), "success probability")
+        expected = ["$x_{1}$ = 0.2, $x_{2}$ = 1", "$x_{1}$ = 0.9, $x_{2}$ = 0.1"]
+        self.assertEqual(legend(ax), expected)
+        draw(ax)
+
+    def test_credible_band(self) -> None:
+        """Quantiles of the probability, by sampling."""
+        model = make_model(BinaryLaplaceGP, likelihood=ProbitLikelihood(0.1, 0.02))
+        for credible in (0.5, 0.9):
+            ax = plot_psychometric_curves(
+                model, SPACE, self.parameters[:1], credible=credible, resolution=5
+            )
+            s, _ = curve(ax)
+            mean, deviation = moments(model, rows(0.2, s, 1.0))
+            generator = torch.Generator().manual_seed(0)
+            noise = torch.randn(100_000, 1, generator=generator, dtype=torch.double)
+            samples = model.likelihood.probability(mean + deviation * noise)
+            for bound, level in zip(band(ax), (-1, 1), strict=True):
+                expected = samples.quantile((1 + level * credible) / 2, dim=0)
+                self.assertAllClose(bound, expected, rtol=0, atol=0.01)
+
+    def test_guess_rate(self) -> None:
+        model = make_model(BinaryLaplaceGP, likelihood=ProbitLikelihood(0.25))
+        names = ["a", "difficulty", "c"]
+        ax = plot_psychometric_curves(
+            model, SPACE, self.parameters, labels=["good", "bad"], names=names
+        )
+        self.assertEqual(legend(ax), ["good", "bad", "guess rate"])
+        self.assertEqual(ax.get_xlabel(), "difficulty")
+        self.assertEqual(len(ax.lines), 3)
+        self.assertEqual(ax.lines[2].get_linestyle(), ":")
+        self.assertAllClose(curve(ax, 2)[1], double([0.25, 0.25]))
+
+    def test_several_contexts(self) -> None:
+        model = random_model(BinaryLaplaceGP, dim=3)
+        for context_dim, name in ((0, "$s_{1}$"), (1, "$s_{2}$")):
+            ax = plot_psychometric_curves(
+                model, TWO_CONTEXTS, double([[1.1]]), context_dim
+            )
+            s, y = curve(ax)
+            held = [rows(s, 0.5, 1.1), rows(0.3, s, 1.1)][context_dim]
+            mean, deviation = moments(model, held)
+            self.assertAllClose(y, ndtr(mean / (1 + deviation.square()).sqrt()))
+            self.assertEqual(ax.get_xlabel(), name)
+            self.assertEqual(legend(ax), ["$x$ = 1.1"])
+
+    def test_duels(self) -> None:
+        model = make_model(PreferenceLaplaceGP)
+        for opponent in (None, [0.3, 0.3]):
+            ax = plot_psychometric_curves(
+                model, SPACE, self.parameters, opponent=opponent
+            )
+            other = recommend(model, SPACE) if opponent is None else double(opponent)
+            s, y = curve(ax)
+            self.assertAllClose(y, preference(model, rows(0.2, s, 1.0), other))
+            self.assertIn("preferred to", ax.get_ylabel())
+
+
+class TestBestSoFar(PlottingTestCase):
+    def test_repetitions(self) -> None:
+        values = uniform(5, 7)
+        ax = plot_best_so_far(values)
+        x, y = curve(ax)
+        self.assertAllClose(x, torch.arange(1, 8).double())
+        self.assertAllClose(y, values.mean(dim=0))
+        error = values.std(dim=0) / math.sqrt(5)
+        low, high = band(ax)
+        self.assertAllClose(low, y - error)
+        self.assertAllClose(high, y + error)
+        self.assertEqual((ax.get_xlabel(), ax.get_ylabel()), ("trial", "best so far"))
+        self.assertEqual(legend(ax), [])
+
+    def test_one_run(self) -> None:
+        values = double([1.0, 3.0, 2.0])
+        for run in (values, values.unsqueeze(0), values.numpy(), values.tolist()):
+            ax = plot_best_so_far(run, label="run")
+            self.assertAllClose(curve(ax)[1], values)
+            self.assertEqual(bands(ax), [])
+            self.assertEqual(legend(ax), ["run"])
+
+    def test_comparison(self) -> None:
+        """One method after the other on the same axes, in colours of their own."""
+        ax = plot_best_so_far(uniform(4, 6), label="first")
+        plot_best_so_far(uniform(3, 6, seed=1), label="second", optimum=2.0, ax=ax)
+        self.assertEqual(legend(ax), ["first", "second", "optimum"])
+        self.assertEqual((len(ax.lines), len(bands(ax))), (3, 2))
+        colors = [line.get_color() for line in ax.lines]
+        self.assertEqual(len(set(colors)), 3)
+        self.assertEqual(ax.lines[2].get_linestyle(), "--")
+        self.assertAllClose(curve(ax, 2)[1], double([2.0, 2.0]))
+        draw(ax)
+
+
+class TestContexts(PlottingTestCase):
+    def test_outcomes(self) -> None:
+        contexts, outcomes = uniform(9, 1), double([0, 1, 1, 0, 1, 0, 0, 1, 1])
+        for labels in (outcomes, outcomes.unsqueeze(-1)):
+            for s in (contexts, contexts.squeeze(-1)):
+                ax = plot_contexts(s, labels, SPACE)
+                steps = torch.arange(1, 10).double()
+                points = torch.stack([steps, contexts.squeeze(-1)], dim=-1)
+                self.assertAllClose(marks(ax, "passed"), points[outcomes == 1])
+                self.assertAllClose(marks(ax, "failed"), points[outcomes == 0])
+                self.assertAllClose(torch.stack(curve(ax), dim=-1), points)
+                self.assertEqual(legend(ax), ["passed", "failed", "reference"])
+                self.assertEqual(ax.lines[1].get_linestyle(), "--")
+                self.assertAllClose(curve(ax, 1)[1], double([0.5, 0.5]))
+        self.assertEqual((ax.get_xlabel(), ax.get_ylabel()), ("trial", "context"))
+        draw(ax)
+
+    def test_contexts_alone(self) -> None:
+        ax = plot_contexts(uniform(9, 1))
+        self.assertEqual(len(of_type(ax, PathCollection)), 1)
+        self.assertEqual(len(of_type(ax, PathCollection)[0].get_offsets()), 9)
+        self.assertEqual((len(ax.lines), legend(ax)), (1, []))
+
+    def test_one_of_several(self) -> None:
+        contexts = uniform(9, 2)
+        ax = plot_contexts(contexts, space=TWO_CONTEXTS, context_dim=1)
+        self.assertAllClose(curve(ax)[1], contexts[:, 1])
+        self.assertAllClose(curve(ax, 1)[1], double([0.5, 0.5]))
+        self.assertEqual(legend(ax), ["reference"])

@@ -1,0 +1,298 @@
+r"""Slices of a model: what is on the axes, not how it looks."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import torch
+from botorch.models.transforms import Normalize
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.contour import QuadContourSet
+from torch import Tensor
+from torch.special import ndtr
+
+from botorch_binary_context import (
+    BinaryLaplaceGP,
+    ContextSpace,
+    PreferenceLaplaceGP,
+    ProbitLikelihood,
+    recommend,
+)
+from botorch_binary_context.plotting import (
+    plot_posterior_mean,
+    plot_success_probability,
+)
+from tests.helpers import (
+    MODEL_CLASSES,
+    double,
+    random_model,
+)
+from tests.plotting.pictures import (
+    BOUNDS,
+    FLAT,
+    LINE,
+    MODEL_PLOTS,
+    SPACE,
+    PlottingTestCase,
+    band,
+    bands,
+    color_bar,
+    contour,
+    curve,
+    draw,
+    legend,
+    make_model,
+    marks,
+    moments,
+    of_type,
+    preference,
+    rows,
+)
+
+
+class TestPosteriorMean(PlottingTestCase):
+    def test_curve(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = make_model(model_class)
+            best = recommend(model, SPACE)
+            ax = plot_posterior_mean(model, SPACE, dims=[1], resolution=21)
+            x, y = curve(ax)
+            self.assertAllClose(x, torch.linspace(0, 2, 21).double())
+            mean, deviation = moments(model, rows(best[0], 0.5, x))
+            self.assertAllClose(y, mean)
+            low, high = band(ax)
+            self.assertAllClose(low, mean - 2 * deviation)
+            self.assertAllClose(high, mean + 2 * deviation)
+            self.assertEqual((len(ax.lines), len(bands(ax))), (1, 1))
+            self.assertEqual(ax.get_xlabel(), "$x_{2}$")
+            self.assertEqual(ax.get_ylabel(), "posterior mean")
+            self.assertEqual(ax.get_title(), f"$x_{{1}}$ = {best[0]:.3g}, $s$ = 0.5")
+            self.assertEqual(ax.get_xlim(), (0.0, 2.0))
+            draw(ax)
+
+    def test_star_on_the_curve(self) -> None:
+        model = make_model(BinaryLaplaceGP)
+        best = recommend(model, SPACE)
+        ax = plot_posterior_mean(model, SPACE, dims=[0], resolution=401)
+        top, _ = moments(model, rows(best[0], 0.5, best[1]).unsqueeze(0))
+        expected = torch.stack([best[0], top[0]]).unsqueeze(0)
+        self.assertAllClose(marks(ax, "recommended"), expected, atol=1e-3)
+
+    def test_surface(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = make_model(model_class)
+            ax = plot_posterior_mean(model, SPACE)
+            self.assert_surface(
+                ax, lambda u, v, model=model: moments(model, rows(u, 0.5, v))[0]
+            )
+            self.assertEqual((ax.get_xlim(), ax.get_ylim()), ((0, 1), (0, 2)))
+            self.assertEqual(ax.get_xlabel(), "$x_{1}$")
+            self.assertEqual(ax.get_ylabel(), "$x_{2}$")
+            self.assertEqual(ax.get_title(), "$s$ = 0.5")
+            self.assertEqual(color_bar(ax).get_ylabel(), "posterior mean")
+            star = marks(ax, "recommended")
+            self.assertAllClose(star, recommend(model, SPACE).unsqueeze(0))
+            draw(ax)
+
+    def test_other_side_first(self) -> None:
+        model = make_model(BinaryLaplaceGP)
+        ax = plot_posterior_mean(model, SPACE, dims=(1, 0), context=-0.5)
+        self.assert_surface(ax, lambda u, v: moments(model, rows(v, -0.5, u))[0])
+        self.assertEqual((ax.get_xlim(), ax.get_ylim()), ((0, 2), (0, 1)))
+        self.assertEqual(ax.get_xlabel(), "$x_{2}$")
+        best = recommend(model, SPACE)
+        self.assertAllClose(marks(ax, "recommended"), best.flip(0).unsqueeze(0))
+
+    def test_where_the_rest_is_held(self) -> None:
+        model = make_model(BinaryLaplaceGP)
+        names = ["gain", "noise", "offset"]
+        for at, context in product(
+            ([0.9, 0.2], double([0.9, 7.0])), ([-0.3], double([-0.3]), -0.3)
+        ):
+            ax = plot_posterior_mean(model, SPACE, [1], at, context, names)
+            x, y = curve(ax)
+            self.assertAllClose(y, moments(model, rows(0.9, -0.3, x))[0])
+            self.assertEqual(ax.get_xlabel(), "offset")
+            self.assertEqual(ax.get_title(), "gain = 0.9, noise = -0.3")
+
+    def test_many_columns_held(self) -> None:
+        """Four on a line of the title."""
+        bounds = torch.stack([torch.zeros(7), torch.ones(7)]).double()
+        model = random_model(BinaryLaplaceGP, dim=7)
+        ax = plot_posterior_mean(model, ContextSpace(bounds), [0], [0.5] * 7)
+        first, second = ax.get_title().split("\n")
+        expected = [f"$x_{{{i}}}$ = 0.5" for i in range(2, 8)]
+        self.assertEqual(first.split(", "), expected[:4])
+        self.assertEqual(second.split(", "), expected[4:])
+
+    def test_spaces_without_contexts(self) -> None:
+        for space, default in ((LINE, 1), (FLAT, 2)):
+            for plot in MODEL_PLOTS:
+                model = random_model(BinaryLaplaceGP, dim=space.dim)
+                ax = plot(model, space)
+                self.assertEqual(len(of_type(ax, QuadContourSet)), default - 1)
+                self.assertEqual(len(ax.lines), 2 - default)
+                self.assertEqual(ax.get_title(), "")
+                self.assertEqual(ax.get_xlabel(), "$x$" if default == 1 else "$x_{1}$")
+
+    def test_input_transform(self) -> None:
+        """Values and data are those of the inputs before the transform."""
+        for model_class in MODEL_CLASSES:
+            transform = Normalize(3, bounds=BOUNDS)
+            model = make_model(model_class, input_transform=transform)
+            data = make_model(model_class).original_datapoints
+            for train in (True, False):
+                model.train(train)
+                ax = plot_posterior_mean(model, SPACE)
+                shown = torch.cat([marks(ax, label) for label in legend(ax)[1:]])
+                expected = data[:, [0, 2]].sort(dim=0).values
+                self.assertAllClose(shown.sort(dim=0).values, expected)
+                self.assert_surface(
+                    ax, lambda u, v, model=model: moments(model, rows(u, 0.5, v))[0]
+                )
+
+
+class TestSuccessProbability(PlottingTestCase):
+    def test_curve(self) -> None:
+        """``γ + (1 - γ - λ) Φ(μ / sqrt(1 + σ²))``, and ``Φ`` of ``μ ± 2σ``."""
+        for guess, lapse in ((0.0, 0.0), (0.25, 0.05)):
+            likelihood = ProbitLikelihood(guess, lapse)
+            model = make_model(BinaryLaplaceGP, likelihood=likelihood)
+            ax = plot_success_probability(model, SPACE, dims=[0], at=[0.0, 1.2])
+            x, y = curve(ax)
+            mean, deviation = moments(model, rows(x, 0.5, 1.2))
+            scale = 1 - guess - lapse
+            h = mean / (1 + deviation.square()).sqrt()
+            self.assertAllClose(y, guess + scale * ndtr(h), rtol=1e-9)
+            low, high = band(ax)
+            self.assertAllClose(low, guess + scale * ndtr(mean - 2 * deviation))
+            self.assertAllClose(high, guess + scale * ndtr(mean + 2 * deviation))
+            self.assertEqual(ax.get_ylabel(), "success probability")
+
+    def test_surface(self) -> None:
+        model = make_model(BinaryLaplaceGP, likelihood=ProbitLikelihood(0.25, 0.05))
+        ax = plot_success_probability(model, SPACE, context=[-1.0])
+
+        def probability(u: Tensor, v: Tensor) -> Tensor:
+            mean, deviation = moments(model, rows(u, -1.0, v))
+            return 0.25 + 0.7 * ndtr(mean / (1 + deviation.square()).sqrt())
+
+        self.assert_surface(ax, probability)
+        self.assertEqual(contour(ax).get_clim(), (0.0, 1.0))
+        self.assertEqual(color_bar(ax).get_ylabel(), "success probability")
+        self.assertEqual(color_bar(ax).get_ylim(), (0.0, 1.0))
+        draw(ax)
+
+    def test_opponent(self) -> None:
+        model = make_model(PreferenceLaplaceGP)
+        best = recommend(model, SPACE)
+        for opponent in (None, double([0.2, 1.5])):
+            other = best if opponent is None else opponent
+            options = {"opponent": opponent, "context": 1.0}
+            label = (
+                f"probability of being preferred to ({other[0]:.3g}, {other[1]:.3g})"
+            )
+            ax = plot_success_probability(model, SPACE, [0], resolution=401, **options)
+            x, y = curve(ax)
+            expected = preference(model, rows(x, 1.0, best[1]), other)
+            self.assertAllClose(y, expected)
+            self.assertEqual(ax.get_ylabel(), label)
+            if opponent is None:  # the best against itself
+                star = marks(ax, "recommended")[0]
+                self.assertAllClose(star, double([best[0], 0.5]), atol=1e-4)
+            ax = plot_success_probability(model, SPACE, **options)
+            self.assertEqual(color_bar(ax).get_ylabel(), label)
+            self.assert_surface(
+                ax, lambda u, v, z=other: preference(model, rows(u, 1.0, v), z)
+            )
+
+    def test_marks_at_the_outcomes(self) -> None:
+        """Beside a curve passes are at probability 1 and fails at 0."""
+        ax = plot_success_probability(make_model(BinaryLaplaceGP), SPACE, dims=[0])
+        for label, outcome in (("passed", 1.0), ("failed", 0.0)):
+            (found,) = (
+                c for c in of_type(ax, PathCollection) if c.get_label() == label
+            )
+            pixels = found.get_offset_transform().transform(found.get_offsets())
+            heights = ax.transData.inverted().transform(pixels)[:, 1]
+            np.testing.assert_allclose(heights, outcome, atol=1e-9)
+
+
+class TestTrials(PlottingTestCase):
+    def test_outcomes(self) -> None:
+        model = make_model(BinaryLaplaceGP)
+        X, passed = model.train_inputs[0], model.train_targets == 1
+        self.assertTrue(0 < passed.sum() < len(X))
+        for plot in MODEL_PLOTS:
+            ax = plot(model, SPACE)
+            self.assertEqual(legend(ax), ["recommended", "passed", "failed"])
+            self.assertAllClose(marks(ax, "passed"), X[passed][:, [0, 2]])
+            self.assertAllClose(marks(ax, "failed"), X[~passed][:, [0, 2]])
+            ax = plot(model, SPACE, dims=[1])
+            self.assertAllClose(marks(ax, "passed")[:, 0], X[passed, 2])
+            self.assertAllClose(marks(ax, "failed")[:, 0], X[~passed, 2])
+            self.assertTrue((marks(ax, "passed")[:, 1] > 0.9).all())
+            self.assertTrue((marks(ax, "failed")[:, 1] < 0.1).all())
+
+    def test_marker_and_color(self) -> None:
+        ax = plot_posterior_mean(make_model(BinaryLaplaceGP), SPACE)
+        star, passed, failed = of_type(ax, PathCollection)
+        for one, other in ((star, passed), (star, failed), (passed, failed)):
+            self.assertNotEqual(
+                one.get_facecolor().tolist(), other.get_facecolor().tolist()
+            )
+            shapes = [c.get_paths()[0].vertices for c in (one, other)]
+            self.assertFalse(np.array_equal(*shapes))
+
+    def test_duels(self) -> None:
+        model = make_model(PreferenceLaplaceGP)
+        pairs, first = model.train_inputs[0], model.train_targets == 1
+        self.assertTrue(0 < first.sum() < len(pairs))
+        winners = torch.stack(
+            [pair[0 if won else 1] for pair, won in zip(pairs, first, strict=True)]
+        )
+        losers = pairs.sum(dim=1) - winners
+        for plot in MODEL_PLOTS:
+            ax = plot(model, SPACE)
+            self.assertEqual(legend(ax), ["recommended", "won", "lost"])
+            self.assertAllClose(marks(ax, "won"), winners[:, [0, 2]])
+            self.assertAllClose(marks(ax, "lost"), losers[:, [0, 2]])
+            self.assert_joined(ax, winners[:, [0, 2]], losers[:, [0, 2]])
+            ax = plot(model, SPACE, dims=[0])
+            self.assertAllClose(marks(ax, "won")[:, 0], winners[:, 0])
+            self.assert_joined(ax, marks(ax, "won"), marks(ax, "lost"))
+
+    def assert_joined(self, ax: Axes, winners: Tensor, losers: Tensor) -> None:
+        (lines,) = of_type(ax, LineCollection)
+        segments = torch.from_numpy(np.stack(lines.get_segments()))
+        self.assertAllClose(segments, torch.stack([winners, losers], dim=1))
+
+    def test_left_out(self) -> None:
+        for model_class, plot in product(MODEL_CLASSES, MODEL_PLOTS):
+            ax = plot(make_model(model_class), SPACE, show_data=False)
+            self.assertEqual(legend(ax), ["recommended"])
+            self.assertEqual(len(of_type(ax, PathCollection)), 1)
+            self.assertEqual(of_type(ax, LineCollection), [])
+
+    def test_outside_of_the_box(self) -> None:
+        model = make_model(BinaryLaplaceGP)
+        bounds = double([[0.0, -1.0, 0.5], [0.7, 1.0, 2.0]])
+        space = ContextSpace(bounds, context_dims=[1], reference_context=[0.5])
+        ax = plot_posterior_mean(model, space)
+        X = model.train_inputs[0]
+        inside = (X[:, 0] <= 0.7) & (X[:, 2] >= 0.5)
+        self.assertTrue(0 < inside.sum() < len(X))
+        shown = torch.cat([marks(ax, "passed"), marks(ax, "failed")])
+        self.assertEqual(len(shown), int(inside.sum()))
+        self.assertTrue((shown[:, 0] <= 0.7).all() and (shown[:, 1] >= 0.5).all())
+
+    def test_no_trials(self) -> None:
+        for model_class, plot, dims in product(
+            MODEL_CLASSES, MODEL_PLOTS, ([0], [0, 1])
+        ):
+            ax = plot(make_model(model_class, n=0), SPACE, dims=dims, resolution=8)
+            for label in legend(ax)[1:]:
+                self.assertEqual(len(marks(ax, label)), 0)
+            draw(ax)

@@ -1,0 +1,119 @@
+r"""The tables of rules."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+from torch import Tensor
+
+from botorch_binary_context import (
+    BINARY_RULES,
+    DUEL_RULES,
+    BinaryLaplaceGP,
+    ContextSpace,
+    PreferenceLaplaceGP,
+    recommend,
+    suggest,
+)
+from botorch_binary_context.rules import (
+    Search,
+    TwoStages,
+    at_reference,
+)
+from tests.helpers import (
+    ModelClass,
+    double,
+)
+from tests.rules.problems import (
+    SPACE,
+    both_models,
+    context_model,
+)
+
+
+class TestTable:
+    def test_names(self) -> None:
+        assert set(BINARY_RULES) == {
+            "ucb-ald",
+            "ts-ald",
+            "cbkg",
+            "ucb-random",
+            "ts-random",
+            "bald",
+            "random",
+            "cjes",
+            "ucb-fixed",
+            "ts-fixed",
+            "lucb-ald",
+        }
+        assert set(DUEL_RULES) == {
+            "muc-ald",
+            "kss-ald",
+            "muc-random",
+            "kss-random",
+            "bald",
+            "random",
+            "kg",
+            "cjes",
+        }
+
+    def test_default(self) -> None:
+        model = context_model(BinaryLaplaceGP)
+        expected = suggest(model, SPACE, "ucb-ald", seed=0)
+        assert torch.equal(suggest(model, SPACE, seed=0), expected)
+
+    def test_a_new_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A rule by the posterior mean, in the reference context."""
+
+        def by_posterior_mean(search: Search) -> Tensor:
+            return search.maximize_parameters(
+                lambda X: search.model.posterior_mean(X).squeeze(-1)
+            )
+
+        for rules, model_class in (
+            (BINARY_RULES, BinaryLaplaceGP),
+            (DUEL_RULES, PreferenceLaplaceGP),
+        ):
+            monkeypatch.setitem(
+                rules, "mean-fixed", TwoStages(by_posterior_mean, at_reference)
+            )
+            model = context_model(model_class, batch_shape=(2,))
+            trial = suggest(model, SPACE, "mean-fixed", seed=0)
+            expected = SPACE.at_reference(recommend(model, SPACE)).unsqueeze(-2)
+            torch.testing.assert_close(trial, expected, rtol=0, atol=1e-6)
+
+    def test_a_row_of_a_whole_trial(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(
+            BINARY_RULES, "middle", lambda search: search.space.bounds.mean(0, True)
+        )
+        trial = suggest(context_model(BinaryLaplaceGP), SPACE, "middle")
+        assert torch.equal(trial, double([[0.5, 0.5]]))
+
+    def test_unknown_rule(self) -> None:
+        for model_class, kind, rules in (
+            (BinaryLaplaceGP, "pass/fail outcomes", BINARY_RULES),
+            (PreferenceLaplaceGP, "duels", DUEL_RULES),
+        ):
+            message = (
+                f"Expected ``rule`` to be a rule for {kind}, one of "
+                f"{', '.join(rules)}, but got 'ucb'"
+            )
+            with pytest.raises(UnsupportedError, match=message):
+                suggest(context_model(model_class), SPACE, "ucb")
+
+    def test_rule_of_the_other_kind(self) -> None:
+        with pytest.raises(UnsupportedError, match="but got 'muc-ald'"):
+            suggest(context_model(BinaryLaplaceGP), SPACE, "muc-ald")
+        with pytest.raises(UnsupportedError, match="but got 'ucb-ald'"):
+            suggest(context_model(PreferenceLaplaceGP), SPACE)
+
+    @both_models
+    def test_wrong_space(self, model_class: ModelClass) -> None:
+        space = ContextSpace(torch.stack([torch.zeros(3), torch.ones(3)]).double())
+        model = context_model(model_class)
+        message = "Expected ``space`` to have the 2 columns .* but got 3"
+        with pytest.raises(InputDataError, match=message):
+            suggest(model, space, "random")
+        with pytest.raises(InputDataError, match=message):
+            recommend(model, space)
