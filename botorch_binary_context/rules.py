@@ -42,6 +42,7 @@ from botorch_binary_context.sampling.paths import draw_sample_paths
 # Quasi-random points come in this many sets, so that their neighbours are found once.
 NUM_POINT_SETS = 8
 COARSE_GAIN = 1e-6
+COARSE_EVALUATIONS = 40
 CONTEXT_SEARCH = SearchOptions(num_restarts=3, raw_samples=64)
 
 
@@ -62,8 +63,11 @@ class Search:
     @property
     def coarse_options(self) -> SearchOptions:
         """For functions that cost much: their last digits do not decide a trial."""
-        gain = max(self.options.relative_gain, COARSE_GAIN)
-        return replace(self.options, relative_gain=gain)
+        return replace(
+            self.options,
+            max_evaluations=min(self.options.max_evaluations, COARSE_EVALUATIONS),
+            relative_gain=max(self.options.relative_gain, COARSE_GAIN),
+        )
 
     def maximize(
         self,

@@ -52,9 +52,9 @@ class Accuracy:
 
 EXACT = Accuracy(1e-11, 25, is_exact=True)
 #: For gradients that a search follows.
-FINE = Accuracy(1e-7, 16)
+FINE = Accuracy(1e-7, 10)
 #: For a first choice among many candidates.
-COARSE = Accuracy(1e-3, 8)
+COARSE = Accuracy(1e-3, 5)
 # The most numbers of the covariances that are repaired at once.
 MAX_ENTRIES = 4_000_000
 
