@@ -90,7 +90,7 @@ def _describe(analysis: Analysis) -> str:
         f"task being a rule on a function: {analysis.seeds} seeds, "
         f"{analysis.iterations} iterations after {INITIAL_TRIALS} random trials. The "
         "score is the performance of the parameters that are inferred to be best, "
-        f"{study.unit}."
+        f"{study.unit}; the regret is how far it is below the best possible one."
     )
 
 

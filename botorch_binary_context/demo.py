@@ -182,7 +182,7 @@ def draw(examinations: dict[str, Examination], path: Path) -> None:
 def _draw_acuity(ax: Any, examinations: dict[str, Examination]) -> None:
     for rule, examination in examinations.items():
         plot_best_so_far(examination.acuity, label=RULES[rule], ax=ax)
-    ax.set(ylabel="acuity with the best lens so far (logMAR)")
+    ax.set(ylabel="acuity with the recommended lens (logMAR)")
     ax.axhline(0.0, color="0.4", linestyle="--", linewidth=1)
     ax.set_title("all repetitions, mean ± standard error")
 

@@ -54,7 +54,7 @@ def draw_trials(ax: Any, chosen: Examination) -> None:
     trials = chosen.trials[0]
     threshold = visual_acuity(trials[:, 1:] - trials.new_tensor(PRESCRIPTION))
     number = range(1, len(trials) + 1)
-    ax.plot(number, threshold, "k_", label="read every second time", zorder=3)
+    ax.plot(number, threshold, "k_", label="read half of the time", zorder=3)
     plot_contexts(trials[:, 0], chosen.answers[0], ax=ax)
     ax.axvspan(0.0, FIRST_TRIALS + 0.5, color="0.9", zorder=0, label="at random")
     ax.set(xlabel="trial", ylabel=NAMES[0], ylim=LETTER_SIZES)
@@ -66,7 +66,7 @@ def draw_acuity(ax: Any, examinations: dict[str, Examination]) -> None:
     """The acuity with the lens that is inferred to be best."""
     for rule, examination in examinations.items():
         plot_best_so_far(examination.acuity, label=RULES[rule], ax=ax)
-    ax.set(ylabel="acuity with the best lens so far (logMAR)", ylim=(0.0, None))
+    ax.set(ylabel="acuity with the recommended lens (logMAR)", ylim=(0.0, None))
     ax.set_title("… and the best lens is found with fewer of them.")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.definitions import STUDIES
 from botorch_binary_context import BINARY_RULES, DUEL_RULES
+from botorch_binary_context.experiment import Settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -203,3 +204,13 @@ class TestStudies:
     @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
     def test_commands_name_studies(self, page: Path) -> None:
         assert set(STUDY.findall(read(page))) <= set(STUDIES)
+
+
+def test_settings_of_the_experiment_page(tmp_path: Path) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", read(DOCS / "api/experiment.md"), re.S)
+    path = tmp_path / "eye.toml"
+    path.write_text(text, encoding="utf-8")
+    settings = Settings.from_toml(path)
+    names = [variable.name for variable in settings.space.parameters]
+    assert names == ["sphere", "cylinder"]
+    assert settings.rule == "ucb-ald"

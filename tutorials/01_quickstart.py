@@ -60,7 +60,7 @@ NAMES = ["step height s (cm)", "stiffness", "stride"]
 # %% [markdown]
 # ## A system you can picture
 #
-# Each setting `x` has a height `g(x)` that the robot climbs every second time. Lower
+# Each setting `x` has a height `g(x)` that the robot climbs half of the time. Lower
 # steps it climbs nearly always, higher ones hardly ever: `f(s, x) = g(x) − s`, in
 # centimetres. The functions below play the robot. The rest of the tutorial never looks
 # into them, except to draw the truth and to keep the score.
@@ -102,7 +102,7 @@ figure, (left, middle, right) = plt.subplots(
     1, 3, figsize=(14, 4), layout="constrained"
 )
 filled = left.contourf(side, side, climbable_height(grid), levels=16, cmap="viridis")
-figure.colorbar(filled, ax=left, label="g(x): height climbed every second time (cm)")
+figure.colorbar(filled, ax=left, label="g(x): height climbed half of the time (cm)")
 styles = zip(settings, (BLUE, ORANGE, GREEN), "XsP", ("-", "--", "-."), strict=True)
 for x, color, marker, line in styles:
     f = climbable_height(x) - heights
@@ -132,9 +132,10 @@ for setting, height in zip(settings.tolist(), climbable_height(settings), strict
 # ## The model
 #
 # `ContextSpace` says which column is the context, and in which *reference context* `s₀`
-# the robot is to be good in the end (here 10 cm). `psychometric_gp` is a model that
-# needs no fitting: `f(s, x) = a s + b(x)`, where a test gets harder as `s` rises and a
-# Gaussian process `b` says how the parameters shift the curve. It begins with five
+# the robot is to be good in the end (here 10 cm). `psychometric_gp` is a model that can
+# be used before anything was fitted: `f(s, x) = a s + b(x)`, where a Gaussian process
+# `b` says how the parameters shift the curve. `harder=True` says that tests get harder
+# as `s` rises; without it they get easier, as larger letters do. It begins with five
 # trials at random.
 
 # %%

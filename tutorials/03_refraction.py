@@ -62,7 +62,8 @@ NAMES = ["letter size (logMAR)", "sphere (D)", "cylinder (D)"]
 # A lens whose sphere and cylinder differ from the prescription by `(S, C)` dioptres
 # leaves a blur `β² = (S² + (S + C)²)/2` and an acuity of `VA = log10(1 + β²)` logMAR: 0
 # is 20/20, and larger is worse. A letter of size `s` is read with probability
-# `γ + (1 − γ) Φ(a (s − VA))`, with the guess rate `γ = 1/26` and the slope `a = 5`.
+# `γ + (1 − γ) Φ(a (s − VA))`, with the guess rate `γ = 1/26` and the slope `a = 5`. The
+# axis of the cylinder is taken as known.
 
 # %%
 patient = RefractionProblem(slope=5.0, prescription=(-2.25, 1.5))
@@ -145,7 +146,7 @@ model, nobody = examine(fitted_to_nobody, "ts-ald", SCHEDULE)
 figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 plot_best_so_far(another, label="fitted to another patient", ax=ax)
 plot_best_so_far(nobody, label="fitted to nobody, learning", ax=ax)
-ax.set(ylabel="acuity with the best lens so far (logMAR)", xlabel="letters")
+ax.set(ylabel="acuity with the recommended lens (logMAR)", xlabel="letters")
 for label, acuity in (("another", another), ("nobody", nobody)):
     last = acuity[:, -1]
     print(
@@ -154,10 +155,10 @@ for label, acuity in (("another", another), ("nobody", nobody)):
 
 # %% [markdown]
 # **What to see.** The same rule with two surrogates, mean and standard error of the
-# repetitions. Long fixed lengthscales cannot bend to the narrow pit off the center. The
+# repetitions. Long fixed lengthscales cannot bend to the narrow pit off the centre. The
 # default has a kernel that bends, knows that large letters are easy, leaves the level
-# open, and learns its hyperparameters as the answers come in. Nobody has fitted it to
-# the patient.
+# open, and learns its hyperparameters as the answers come in. Nobody had fitted it to
+# the patient beforehand.
 #
 # ## One examination
 #
@@ -181,9 +182,11 @@ plt.show()
 
 # %% [markdown]
 # **What to see.** *Left:* the probability of reading a letter of 0.5 logMAR through
-# each lens, and the trials. *Middle:* the letters become smaller as the lens becomes
-# better: the informative size follows the acuity. *Right:* the psychometric curves that
-# the model has learned, with 90 % bands.
+# each lens, and the trials. The recommended lens (star) is still off the prescription
+# (plus): an error of the cylinder is made up for by the sphere in part, along the
+# valley of the first figure, so that the acuity is good all the same. *Middle:* the
+# letters become smaller as the lens becomes better: the informative size follows the
+# acuity. *Right:* the psychometric curves that the model has learned, with 90 % bands.
 #
 # The prescription, in quarters of a dioptre as an optometrist writes it:
 
@@ -204,7 +207,7 @@ _, at_random = examine(fitted_to_nobody, "ts-random", SCHEDULE)
 figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 plot_best_so_far(nobody, label="letter size chosen", ax=ax)
 plot_best_so_far(at_random, label="letter size at random", ax=ax)
-ax.set(ylabel="acuity with the best lens so far (logMAR)", xlabel="letters")
+ax.set(ylabel="acuity with the recommended lens (logMAR)", xlabel="letters")
 for label, acuity in (("chosen", nobody), ("at random", at_random)):
     last = acuity[:, -1]
     print(f"size {label:<9}: mean {last.mean():.3f}, worst {last.max():.3f} logMAR")

@@ -76,7 +76,7 @@ EFFORT = {"num_restarts": 4, "raw_samples": 32 if SMOKE_TEST else 64}
 
 # %%
 def climbable_height(x, best=(0.65, 0.30), peak=16.0):
-    """The hidden performance: the height that is climbed every second time."""
+    """The hidden performance: the height that is climbed half of the time."""
     offset = (x - torch.as_tensor(best)) / torch.tensor([0.35, 0.30])
     return 2 + (peak - 2) * torch.exp(-offset.square().sum(dim=-1))
 

@@ -66,7 +66,7 @@ NAMES = ["step height s (cm)", "stiffness x"]
 # ## A robot that is half explored
 #
 # A robot climbs steps, with legs of stiffness `x`. We see whether it gets up a step of
-# height `s`, which we choose. It climbs `g(x)` centimetres every second time, so a
+# height `s`, which we choose. It climbs `g(x)` centimetres half of the time, so a
 # trial is passed with probability `Φ(g(x) − s)`. There are 24 trials so far, and by bad
 # luck all of them with soft legs.
 
@@ -384,10 +384,11 @@ print(f"asymmetry: {(gain - gain.T).abs().max():.1e}")
 
 # %% [markdown]
 # **What to see.** *Left:* what the onlooker's answers say about the value of settings.
-# *Middle:* the gain that is expected of each duel; the rule `kg` picks the star. Pairs
-# on the diagonal are worth nothing, and the panel is symmetric: it does not matter who
-# is named first. *Right:* BALD is spread over many pairs that would teach something; KG
-# singles out those that may change the recommendation.
+# *Middle:* the gain that is expected of each duel at `s = 1`; the rule `kg` picks the
+# star, and a context close to it. Pairs on the diagonal are worth nothing, and the
+# panel is symmetric: it does not matter who is named first. *Right:* BALD is spread
+# over many pairs that would teach something; KG singles out those that may change the
+# recommendation.
 
 # %% [markdown]
 # ## Where to go next

@@ -187,12 +187,13 @@ for ax in axes[1]:
 _ = axes[0, 2].legend(loc="upper right", fontsize="small")
 
 # %% [markdown]
-# **What to see.** The grey band is the posterior that samples should fill. Where trials
-# are, it shrinks as they accumulate. In the gap nothing was tested and it stays wide:
-# the optimum may well be there. Decoupled paths (blue) fill the band, however many
-# trials there are. Samples in weight space (orange) do something like it with ten
-# trials. With more, the trials on the two sides pin down all the weights there are, and
-# nothing is left to vary in the gap: the samples *agree with each other and are wrong*.
+# **What to see.** The grey band is the posterior that samples should spread over. Where
+# trials are, it shrinks as they accumulate. In the gap nothing was tested and it stays
+# wide: the optimum may well be there. Decoupled paths (blue) spread over the band,
+# however many trials there are. Samples in weight space (orange) do something like it
+# with ten trials. With more, the trials on the two sides pin down all the weights there
+# are, and nothing is left to vary in the gap: the samples *agree with each other and
+# are wrong*.
 #
 # How bad is it? Below is the variance of samples in the middle of the gap, relative to
 # the exact posterior variance there: the median over draws of the features, and a band

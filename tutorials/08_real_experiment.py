@@ -144,9 +144,9 @@ for _ in range(10):
 # ## Pending trials
 #
 # `ask` may be called again before the answer is there, for example to prepare the next
-# trial while this one runs. Pending trials are taken into account: no trial is asked
-# twice at a time. A trial that could not be run, because the person had to cough, is
-# withdrawn. Answers may come in any order, but each only once.
+# trial while this one runs. Pending trials are taken into account: none is asked for
+# again while it is pending. A trial that could not be run, because the person had to
+# cough, is withdrawn. Answers may come in any order, but each only once.
 
 # %%
 first, second = experiment.ask(), experiment.ask()
@@ -277,8 +277,8 @@ label_axis(axes[2].yaxis, snr, [-12, -6, 0, 6, 12], encoder.centred)
 # and 10 bands). *Middle:* with the adaptive microphone the curve of the model follows
 # the truth closely; of the omnidirectional one, which was tried less often (see the
 # counts), it is less sure, and says so by a wider band. *Right:* the `snr` of each
-# trial. It begins at random. Then, as the settings become better, tests become harder:
-# easy ones would tell nothing.
+# trial. It begins with quasi-random ones. Then, as the settings become better, tests
+# become harder: easy ones would tell nothing.
 
 # %% [markdown]
 # ## Looking into the journal

@@ -1,9 +1,10 @@
 r"""
 The default model of psychometric functions: ``f(s,x) = a s + b(x)``.
 
-A test of difficulty ``s`` is passed with a probability that rises along a sigmoid in
-``s``, and the parameters ``x`` shift that curve. The priors are meant for an experiment
-that nobody has fitted a model to: what they assume is said in :func:`psychometric_gp`.
+A test in the context ``s`` is passed with a probability that rises along a sigmoid in
+``s`` (or falls, where larger is harder), and the parameters ``x`` shift that curve.
+The priors are meant for an experiment that nobody has fitted a model to: what they
+assume is said in :func:`psychometric_gp`.
 """
 
 from __future__ import annotations
