@@ -58,6 +58,14 @@ def test_results_are_those_of_the_reports(study: str, num_rules: int) -> None:
         assert list(scores) == sorted(scores, key=lambda r: -int(scores[r]))
 
 
+def test_results_of_the_harder_family() -> None:
+    text = README.read_text().split("results/threshold/")[1].split("\n\n")[0]
+    scores = dict(re.findall(r"`([\w-]+)` (\d+)", text))
+    rows = ranking("threshold")
+    assert list(scores) == list(rows)[: len(scores)]
+    assert scores == {rule: rows[rule][2] for rule in scores}
+
+
 def test_ratios_are_those_of_the_speed_table() -> None:
     text = README.read_text()
     measured = (README.parent / "benchmarks/results/speed.md").read_text()
