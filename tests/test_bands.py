@@ -31,7 +31,8 @@ class TestProbabilityBand(StrictTestCase):
         likelihood = ProbitLikelihood(guess_rate=0.2, lapse_rate=0.1)
         model = random_model(BinaryLaplaceGP, 8, 2, likelihood=likelihood)
         X = uniform(4, 1, 2)
-        with torch.no_grad():
+        with torch.no_grad(), torch.random.fork_rng():
+            torch.manual_seed(0)
             band = probability_band(model, X, 1.0)
             f = model.posterior(X).rsample(torch.Size([200_000])).flatten(1)
         samples = 0.2 + 0.7 * ndtr(f)

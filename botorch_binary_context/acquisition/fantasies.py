@@ -139,6 +139,16 @@ class Fantasies:
         """Their prior means, in the same shape."""
         return _join(self.shared.prior_mean.expand_as(self.cross), self.prior_mean)
 
+    @cached_property
+    def projected(self) -> Tensor:
+        """``P k``, ``batch_shape x n x C``."""
+        return self.shared.P @ self.cross
+
+    @cached_property
+    def spread(self) -> Tensor:
+        """The variance of the new contrasts under the old posterior."""
+        return self.prior_variance - column_dot(self.cross, self.projected)
+
     def apply_prior(self, x: Tensor) -> Tensor:
         """The prior covariance of the old and the new trial times weights of both."""
         a, a_new = _split(x)
@@ -152,16 +162,16 @@ class Fantasies:
         f = self.all_means + self.apply_prior(x)
         return self.shared.likelihood.log_derivatives(f, self.all_labels)
 
-    def start(self, projected: Tensor, spread: Tensor) -> Tensor:
+    def start(self) -> Tensor:
         """The mode of the old Gaussian posterior times the new likelihood."""
         mean = self.prior_mean + column_dot(self.cross, self.shared.weights)
         f_new = mean
         for _ in range(START_STEPS):
             new = self.shared.likelihood.log_derivatives(f_new, self.labels)
-            gap = mean + spread * new.gradient - f_new
-            f_new = f_new + gap / (1 + spread * new.information)
+            gap = mean + self.spread * new.gradient - f_new
+            f_new = f_new + gap / (1 + self.spread * new.information)
         a_new = self.shared.likelihood.log_derivatives(f_new, self.labels).gradient
-        return _join(self.shared.weights - projected * a_new.unsqueeze(-2), a_new)
+        return _join(self.shared.weights - self.projected * a_new.unsqueeze(-2), a_new)
 
     def solve(self, accuracy: Accuracy = EXACT) -> tuple[Tensor, Tensor]:
         r"""The weights of the old and the new trials at the new modes.
@@ -172,12 +182,10 @@ class Fantasies:
         Returns:
             ``batch_shape x n x C`` and ``batch_shape x C`` tensors, without a graph.
         """
-        projected = self.shared.P @ self.cross
-        spread = self.prior_variance - column_dot(self.cross, projected)
-        x = start = self.start(projected, spread)
+        x = start = self.start()
         limit = max(accuracy.tolerance, 1e2 * torch.finfo(x.dtype).eps)
         mixing, watch = AndersonMixing(), Watch(limit)
-        first = error = torch.full_like(spread, torch.inf)
+        first = error = torch.full_like(self.spread, torch.inf)
         for step_number in range(accuracy.max_steps):
             derivatives = self.derivatives(x)
             residual = derivatives.gradient - x
@@ -187,8 +195,9 @@ class Fantasies:
                 break
             r, r_new = _split(residual.where((error > limit).unsqueeze(-2), 0.0))
             r, w = self.shared.S @ r, _split(derivatives.information)[1]
-            step = (r_new - w * column_dot(self.cross, r)) / (1 + w * spread)
-            x = mixing.advance(x, _join(r - projected * step.unsqueeze(-2), step))
+            step = (r_new - w * column_dot(self.cross, r)) / (1 + w * self.spread)
+            r = r - self.projected * step.unsqueeze(-2)
+            x = mixing.advance(x, _join(r, step))
         if accuracy.is_exact:
             return _split(self._repair(x, ~(error <= FAILURE * limit)))
         # Unless the start was better.
@@ -248,15 +257,13 @@ class Fantasies:
         """
         curvature = self.derivatives(_join(a, a_new)).negative_hessian
         h = _split(curvature)[1]
-        projected = self.shared.P @ self.cross
-        spread = self.prior_variance - column_dot(self.cross, projected)
         rhs = residual = _join(b, b_new)
         x, scale = torch.zeros_like(rhs), _largest(rhs)
         limit = max(accuracy.tolerance / 10, 1e1 * torch.finfo(b.dtype).eps) * scale
         mixing, watch, error = AndersonMixing(), Watch(limit), scale
         for _ in range(2 * accuracy.max_steps):
             r, r_new = _split(residual.where((error > limit).unsqueeze(-2), 0.0))
-            step = (r_new - column_dot(projected, r)) / (1 + h * spread)
+            step = (r_new - column_dot(self.projected, r)) / (1 + h * self.spread)
             r = self.shared.S.mT @ (r - self.cross * (h * step).unsqueeze(-2))
             x = mixing.advance(x, _join(r, step))
             residual = rhs - x - self.apply_prior(curvature * x)
