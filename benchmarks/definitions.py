@@ -219,7 +219,7 @@ _ALL = (
         refraction.load,
         refraction.anywhere_case,
         rules=tuple(BINARY_RULES),
-        functions=refraction.name_cases((2, 5, 8), ("paper", "default")),
+        functions=refraction.name_cases((2, 5, 8), ("paper", "power")),
         iterations=150,
         optimum=lambda _: 0.0,
         unit=refraction.UNIT,

@@ -34,13 +34,14 @@ from botorch_binary_context.models import (
     LaplaceMarginalLogLikelihood,
     psychometric_gp,
 )
+from botorch_binary_context.models.coordinates import center_contexts
 from botorch_binary_context.models.defaults import (
     LEVEL_VARIANCE,
     psychometric_covar_module,
 )
 from botorch_binary_context.models.laplace_gp import LaplaceGP
-from botorch_binary_context.models.psychometric import SLOPE, center_contexts
-from botorch_binary_context.problems import RefractionProblem
+from botorch_binary_context.models.psychometric import SLOPE
+from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 
 SLOPES = tuple(range(1, 9))
 PATH = Path(__file__).with_suffix(".json")
@@ -208,6 +209,14 @@ def with_guesses(
     return psychometric_gp(X, Y, problem.space, problem.likelihood.guess_rate)
 
 
+def with_power_vectors(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryLaplaceGP:
+    r"""The same, with a lengthscale for each component of the power vector."""
+    guess_rate = problem.likelihood.guess_rate
+    return psychometric_gp(X, Y, problem.space, guess_rate, combinations=POWER_VECTOR)
+
+
 @dataclass(frozen=True)
 class Surrogate:
     r"""A way to model a patient.
@@ -233,6 +242,7 @@ SURROGATES = {
     "direction": Surrogate(with_a_direction),
     "learned": Surrogate(with_a_direction, learns=True),
     "default": Surrogate(with_guesses, learns=True),
+    "power": Surrogate(with_power_vectors, learns=True),
 }
 LEARN_AT = frozenset((10, 15, 20, 25, 30, 40, 50, 60, 75, 90, 105, 120, 135, 150))
 MOST_POWER = 3.0  # of the prescriptions that are drawn

@@ -10,8 +10,8 @@ assume is said in :func:`psychometric_gp`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from botorch.models.transforms.input import Normalize
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
@@ -19,9 +19,13 @@ from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.likelihoods import ProbitLikelihood
 from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models.binary_gp import BinaryLaplaceGP
+from botorch_binary_context.models.coordinates import (
+    CombineParameters,
+    center_contexts,
+)
 from botorch_binary_context.models.defaults import psychometric_covar_module
 
-# In the coordinates of the model: parameters in [0, 1], contexts in [-1, 1].
+# For contexts in [-1, 1].
 SLOPE, SLOPE_SPREAD = 6.0, 0.5
 
 
@@ -32,6 +36,7 @@ def psychometric_gp(
     guess_rate: float = 0.0,
     lapse_rate: float = 0.0,
     harder: bool = False,
+    combinations: Tensor | Sequence[Sequence[float]] | None = None,
 ) -> BinaryLaplaceGP:
     r"""A model of a psychometric function that the parameters shift.
 
@@ -39,7 +44,9 @@ def psychometric_gp(
     are too easy: from one end of the range to the other ``f`` rises by about 12, with a
     factor of 1.6 either way. The parameters change ``f`` by about 3 around a level that
     is not known, and a peak may be as narrow as a third of the box. Slope, size and
-    lengthscales are to be learned as trials come in.
+    lengthscales are to be learned as trials come in. Parameters that act together, as
+    sphere and cylinder of a lens do, are best replaced by ``combinations`` that do not
+    (:data:`~botorch_binary_context.problems.refraction.POWER_VECTOR` for a lens).
 
     Args:
         train_X: The trials, ``batch_shape x n x d``; ``n`` may be zero.
@@ -48,7 +55,11 @@ def psychometric_gp(
         guess_rate: The rate of passes of a test that is too hard, ``1/k`` if one of
             ``k`` alternatives is to be chosen.
         lapse_rate: The rate of fails of a test that is too easy.
-        harder: Whether tests become harder as the context rises.
+        harder: Whether tests become harder as the context rises; if there are several
+            contexts, as any of them does.
+        combinations: A ``(d - m) x (d - m)`` matrix with a row for each combination of
+            the parameters, in one unit, that is to have a lengthscale of its own; by
+            default these are the parameters, in units of their ranges.
 
     Returns:
         The model, with a set of hyperparameters for each element of the batch.
@@ -62,27 +73,16 @@ def psychometric_gp(
     prior = LogNormalPrior(math.log(SLOPE), SLOPE_SPREAD)
     mean = LinearContextMean(context_dims, SLOPE, prior, harder, batch_shape)
     kernel = psychometric_covar_module(space.dim, context_dims, batch_shape)
+    coordinates = (
+        center_contexts(space)
+        if combinations is None
+        else CombineParameters(space, combinations)
+    )
     return BinaryLaplaceGP(
         train_X,
         train_Y,
         likelihood=ProbitLikelihood(guess_rate, lapse_rate),
         covar_module=kernel.to(train_X),
         mean_module=mean.to(train_X),
-        input_transform=center_contexts(space),
+        input_transform=coordinates,
     )
-
-
-def center_contexts(space: ContextSpace) -> Normalize:
-    r"""Takes parameters to the unit cube and contexts to [-1, 1].
-
-    Args:
-        space: The box of the trials.
-
-    Returns:
-        The input transform.
-    """
-    bounds = space.bounds.clone()
-    columns = list(space.context_dims)
-    # What begins in the middle and has half the width goes from -1 to 1.
-    bounds[0, columns] = space.context_bounds.mean(dim=0)
-    return Normalize(space.dim, bounds=bounds)

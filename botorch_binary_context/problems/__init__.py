@@ -17,6 +17,7 @@ from botorch_binary_context.problems.contexts import (
 )
 from botorch_binary_context.problems.objective import ScaledObjective
 from botorch_binary_context.problems.refraction import (
+    POWER_VECTOR,
     RefractionProblem,
     blur,
     visual_acuity,
@@ -30,6 +31,7 @@ from botorch_binary_context.problems.registry import (
 
 __all__ = [
     "BENCHMARKS",
+    "POWER_VECTOR",
     "Benchmark",
     "BenchmarkProblem",
     "BinaryContextProblem",

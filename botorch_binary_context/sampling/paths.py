@@ -31,6 +31,8 @@ from botorch_binary_context.sampling.features import (
     kernel_features,
 )
 
+MAX_CORNER_DIM = 12  # of boxes with few enough corners to transform each of them
+
 
 class LaplaceSamplePaths(SamplePath):
     r"""Functions drawn from the posterior of the latent function.
@@ -202,12 +204,21 @@ def _draw_prior(
     sample_shape = (num_paths,) if isinstance(num_paths, int) else num_paths
     rows = model.datapoints
     if bounds is not None:
-        bounds = model.transform_inputs(bounds.to(rows))
+        bounds = _transform_box(model, bounds.to(rows))
     options = FeatureOptions(bounds, rows.shape[-1], max_features)
     features = kernel_features(model.covar_module, options)
     num_features = features(rows[..., :0, :]).shape[-1]
     shape = (*sample_shape, *model.batch_shape, num_features)
     return features, torch.randn(shape, dtype=rows.dtype, device=rows.device)
+
+
+def _transform_box(model: LaplaceGP, bounds: Tensor) -> Tensor | None:
+    """The box of a box's corners in the model's coordinates; None if these are many."""
+    if bounds.shape[-1] > MAX_CORNER_DIM:
+        return None
+    corners = torch.cartesian_prod(*bounds.unbind(dim=-1))
+    corners = model.transform_inputs(corners.reshape(-1, bounds.shape[-1]))
+    return torch.stack([corners.amin(dim=-2), corners.amax(dim=-2)], dim=-2)
 
 
 def _training_values(model: LaplaceGP, features: Features, weights: Tensor) -> Tensor:

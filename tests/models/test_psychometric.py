@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import torch
+from botorch.exceptions import InputDataError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from linear_operator import to_dense
@@ -17,9 +18,12 @@ from botorch_binary_context import (
     recommend,
     suggest,
 )
+from botorch_binary_context.models.coordinates import (
+    CombineParameters,
+    center_contexts,
+)
 from botorch_binary_context.models.defaults import psychometric_covar_module
-from botorch_binary_context.models.psychometric import center_contexts
-from botorch_binary_context.problems import RefractionProblem
+from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem, blur
 from tests.helpers import RequireDevice, StrictTestCase, double, uniform
 
 SPACE = RefractionProblem().space
@@ -151,3 +155,57 @@ class TestSurroundings(StrictTestCase):
         Y = (X[:, :1] > 0.5).double()
         with RequireDevice():
             psychometric_gp(X, Y, SPACE).posterior(X)
+
+
+class TestCombinations(StrictTestCase):
+    def test_coordinates(self) -> None:
+        X = trials(7)
+        found = CombineParameters(SPACE, POWER_VECTOR)(X)
+        sphere, cylinder = X[:, 1], X[:, 2]
+        self.assertAllClose(found[:, 0], (X[:, 0] - 0.5) / 1.5)
+        self.assertAllClose(found[:, 1], (sphere + cylinder / 2) / 8.0)
+        self.assertAllClose(found[:, 2], cylinder / 2 / 8.0)
+
+    def test_contexts_in_any_column(self) -> None:
+        bounds = double([[-4.0, 0.0, -1.0, 2.0], [4.0, 9.0, 1.0, 3.0]])
+        space = ContextSpace(bounds, context_dims=[1], reference_context=3.0)
+        A = double([[1.0, 2.0, 0.0], [0.5, -1.0, 0.0], [0.3, 0.0, -3.0]])
+        transform = CombineParameters(space, A)
+        free = torch.tensor([0, 2, 3])
+        W = transform.weights[free.unsqueeze(-1), free]
+        self.assertAllClose(W, A / (8.0 * 2.0 * 1.0) ** (1 / 3))
+        ends = transform(double([[0.0, 0.0, 0.0, 2.5], [0.0, 9.0, 0.0, 2.5]]))
+        self.assertAllClose(ends[:, 1], double([-1.0, 1.0]))
+        self.assertAllClose(ends[:, free], double([[0.0] * 3] * 2))
+
+    def test_parameters_themselves(self) -> None:
+        X = trials(7)
+        found = CombineParameters(SPACE, [[1.0, 0.0], [0.0, 1.0]])(X)
+        shift = double([0.0, 0.5, 0.5])
+        self.assertAllClose(found, center_contexts(SPACE)(X) - shift)
+
+    def test_untransform(self) -> None:
+        transform, X = CombineParameters(SPACE, POWER_VECTOR), trials(2, 7)
+        self.assertAllClose(transform.untransform(transform(X)), X)
+
+    def test_model_is_alike_in_lenses_of_the_same_blur(self) -> None:
+        X = double([[0.5, 1.0, -0.5]])
+        model = psychometric_gp(X, double([[1.0]]), SPACE, combinations=POWER_VECTOR)
+        error = double([[1.0, 0.0], [1.0, -2.0], [-1.0, 0.0], [-1.0, 2.0]])
+        self.assertAllClose(blur(error), double([1.0] * 4))
+        means = model.posterior(SPACE.at_reference(X[:, 1:] + error)).mean
+        self.assertAllClose(means, means[:1].expand_as(means))
+        other = SPACE.at_reference(X[:, 1:] + double([[0.0, 1.0]]))  # less blur
+        self.assertGreater(model.posterior(other).mean.item(), means[0].item())
+
+    def test_wrong_combinations(self) -> None:
+        for wrong in ([[1.0, 0.5]], [[1.0, 0.5], [2.0, 1.0]], [[1.0, math.nan]] * 2):
+            with self.assertRaisesRegex(InputDataError, "``combinations``.*2 x 2"):
+                CombineParameters(SPACE, wrong)
+
+    def test_device(self) -> None:
+        X = trials(5)
+        Y = (X[:, :1] > 0.5).double()
+        with RequireDevice():
+            model = psychometric_gp(X, Y, SPACE, combinations=POWER_VECTOR)
+            suggest(model, SPACE, "ts-ald", seed=0)

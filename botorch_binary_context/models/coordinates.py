@@ -1,0 +1,108 @@
+r"""
+The coordinates in which the default model of psychometric functions is stationary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.models.transforms.input import InputTransform, Normalize
+from torch import Tensor
+
+from botorch_binary_context.context import ContextSpace
+
+
+def center_contexts(space: ContextSpace) -> Normalize:
+    r"""Takes parameters to the unit cube and contexts to [-1, 1].
+
+    Args:
+        space: The box of the trials.
+
+    Returns:
+        The input transform.
+    """
+    bounds = space.bounds.clone()
+    columns = list(space.context_dims)
+    # What begins in the middle and has half the width goes from -1 to 1.
+    bounds[0, columns] = space.context_bounds.mean(dim=0)
+    return Normalize(space.dim, bounds=bounds)
+
+
+class CombineParameters(InputTransform):
+    r"""Takes parameters ``x`` to combinations ``A x / w`` and contexts to [-1, 1].
+
+    A kernel with a lengthscale for each column sees what happens along the parameters.
+    Where they act together, as sphere and cylinder of a lens do, it sees more in
+    combinations of them. These share a unit, so they share the width ``w``, too: the
+    geometric mean of the parameters' ranges. The center of the box goes to zero.
+
+    Example:
+        >>> # The spherical equivalent S + C / 2, and the rest of the cylinder.
+        >>> transform = CombineParameters(space, [[1.0, 0.5], [0.0, 0.5]])
+    """
+
+    center: Tensor
+    weights: Tensor
+
+    def __init__(
+        self, space: ContextSpace, combinations: Tensor | Sequence[Sequence[float]]
+    ) -> None:
+        r"""
+        Args:
+            space: The box of the trials.
+            combinations: ``A``, an invertible ``(d - m) x (d - m)`` matrix with a row
+                for each combination of the parameters in their own units.
+        """
+        super().__init__()
+        self.transform_on_train = True
+        self.transform_on_eval = True
+        self.transform_on_fantasize = True
+        A = _check_combinations(combinations, space)
+        low, high = space.parameter_bounds
+        width = (high - low).log().mean().exp()
+        smallest, largest = space.context_bounds
+        columns = [*space.parameter_dims, *space.context_dims]
+        blocks = torch.block_diag(A / width, torch.diag(2 / (largest - smallest)))
+        weights = torch.empty_like(blocks)
+        index = torch.tensor(columns, device=A.device)
+        weights[index.unsqueeze(-1), index] = blocks
+        self.register_buffer("center", space.bounds.mean(dim=0))
+        self.register_buffer("weights", weights)
+
+    def transform(self, X: Tensor) -> Tensor:
+        r"""The coordinates of trials.
+
+        Args:
+            X: A ``... x d`` tensor.
+
+        Returns:
+            A ``... x d`` tensor.
+        """
+        return (X - self.center) @ self.weights.mT
+
+    def untransform(self, X: Tensor) -> Tensor:
+        r"""The trials with given coordinates.
+
+        Args:
+            X: A ``... x d`` tensor.
+
+        Returns:
+            A ``... x d`` tensor.
+        """
+        return self.center + torch.linalg.solve(self.weights.mT, X, left=False)
+
+
+def _check_combinations(
+    combinations: Tensor | Sequence[Sequence[float]], space: ContextSpace
+) -> Tensor:
+    bounds = space.parameter_bounds
+    A = torch.as_tensor(combinations, dtype=bounds.dtype, device=bounds.device)
+    dim = bounds.shape[-1]
+    if A.shape != (dim, dim) or not bool(torch.linalg.det(A).abs() > 0):
+        raise InputDataError(
+            f"Expected ``combinations`` to be an invertible {dim} x {dim} matrix, a "
+            f"row for each combination of the parameters, but got {A.tolist()}."
+        )
+    return A
