@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from botorch.fit import fit_gpytorch_mll
-from gpytorch.kernels import ConstantKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch import Tensor
 from tqdm import tqdm
 
@@ -33,10 +33,11 @@ from botorch_binary_context.models import (
     BinaryLaplaceGP,
     LaplaceMarginalLogLikelihood,
     psychometric_gp,
+    should_learn,
 )
 from botorch_binary_context.models.coordinates import center_contexts
 from botorch_binary_context.models.defaults import (
-    LEVEL_VARIANCE,
+    level_covar_module,
     psychometric_covar_module,
 )
 from botorch_binary_context.models.laplace_gp import LaplaceGP
@@ -88,20 +89,32 @@ def fit_surrogate(problem: RefractionProblem) -> PaperSurrogate:
     Returns:
         The hyperparameters.
     """
-    generator = torch.Generator().manual_seed(SEED)
-    low, high = problem.space.bounds
-    unit = torch.rand(
-        NUM_RESPONSES, 3, dtype=torch.double, generator=generator, device="cpu"
-    )
-    X = low + (high - low) * unit
     kernel = PaperSurrogate(25.0, 9.0, (2.0, 2.0)).covar_module()
-    model = BinaryLaplaceGP(X, problem.observe(X, generator), covar_module=kernel)
+    model = BinaryLaplaceGP(*draw_responses(problem), covar_module=kernel)
     fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
     smooth: Any = kernel.base_kernel
     sphere, cylinder = smooth.base_kernel.lengthscale.flatten().tolist()
     return PaperSurrogate(
         kernel.context_variance.item(), smooth.outputscale.item(), (sphere, cylinder)
     )
+
+
+def draw_responses(problem: RefractionProblem) -> tuple[Tensor, Tensor]:
+    r"""The simulated responses that the paper's surrogate is fitted to.
+
+    Args:
+        problem: The patient.
+
+    Returns:
+        Trials, ``1000 x 3``, and outcomes, ``1000 x 1``.
+    """
+    generator = torch.Generator().manual_seed(SEED)
+    low, high = problem.space.bounds
+    unit = torch.rand(
+        NUM_RESPONSES, 3, dtype=torch.double, generator=generator, device="cpu"
+    )
+    X = low + (high - low) * unit
+    return X, problem.observe(X, generator)
 
 
 def load(case: str) -> PaperSurrogate:
@@ -174,9 +187,7 @@ def with_a_level(
 ) -> BinaryLaplaceGP:
     r"""A constant in the kernel: the level of the performance is not known."""
     kernel = fitted.covar_module()
-    level = ConstantKernel().double()
-    level.constant = LEVEL_VARIANCE * torch.ones_like(level.constant)
-    kernel.base_kernel = kernel.base_kernel + level
+    kernel.base_kernel = kernel.base_kernel + level_covar_module(torch.Size())
     return BinaryLaplaceGP(X, Y, covar_module=kernel.to(X))
 
 
@@ -244,7 +255,7 @@ SURROGATES = {
     "default": Surrogate(with_guesses, learns=True),
     "power": Surrogate(with_power_vectors, learns=True),
 }
-LEARN_AT = frozenset((10, 15, 20, 25, 30, 40, 50, 60, 75, 90, 105, 120, 135, 150))
+LEARN_AT = frozenset(filter(should_learn, range(151)))
 MOST_POWER = 3.0  # of the prescriptions that are drawn
 
 

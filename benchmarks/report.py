@@ -116,8 +116,12 @@ def _name_functions(names: Sequence[str], known: Sequence[str]) -> str:
     if not others:
         return "all functions"
     if len(others) < len(names):
-        return f"all functions but {', '.join(others)}"
-    return ", ".join(names)
+        return f"all functions but {_quote(others)}"
+    return _quote(names)
+
+
+def _quote(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _describe_ranking(analysis: Analysis) -> list[str]:
@@ -133,10 +137,11 @@ def _describe_ranking(analysis: Analysis) -> list[str]:
             " The score depends on which rules compete, so those of the paper's table "
             "are ranked among themselves, too."
         )
-    text += (
-        " The regret at the end is relative to that of `random`, the mean over the "
-        "functions."
-    )
+    if analysis.relative_regret():
+        text += (
+            " The regret at the end is relative to that of `random`, the mean over the "
+            "functions."
+        )
     wins = (
         "## Pairwise wins\n\nThe fraction of functions on which the rule of a row "
         "beats the rule of a column.\n\n![Matrices of pairwise wins](wins.png)"
@@ -150,14 +155,17 @@ def _ranking_table(analysis: Analysis) -> str:
     ours = _places(analysis, analysis.rules)
     among = _places(analysis, [rule for rule in analysis.rules if rule in paper])
     regret = analysis.relative_regret()
-    header = ["rule", "rank", "Borda", "relative regret"]
+    header = ["rule", "rank", "Borda"]
+    if regret:
+        header.append("relative regret")
     if paper:
         header += ["rank (paper's rules)", "Borda (paper's rules)"]
         header += ["rank in the paper", "Borda in the paper"]
     rows = []
     for rule in sorted(analysis.rules, key=lambda rule: ours[rule]):
         row = [f"`{rule}`", *ours[rule]]
-        row.append(f"{regret[rule]:.2f}" if regret else None)
+        if regret:
+            row.append(f"{regret[rule]:.2f}")
         if paper:
             row += [*among.get(rule, (None, None)), *paper.get(rule, (None, None))]
         rows.append(row)

@@ -21,9 +21,11 @@ from botorch_binary_context.likelihoods import PreferenceLikelihood, ProbitLikel
 from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models import (
     BinaryLaplaceGP,
+    CombineParameters,
     LaplaceMarginalLogLikelihood,
     PreferenceLaplaceGP,
     psychometric_gp,
+    should_learn,
 )
 from botorch_binary_context.optim import SearchOptions
 from botorch_binary_context.posteriors import ClassProbability, LabelPosterior
@@ -45,6 +47,7 @@ __all__ = [
     "BinaryLaplaceGP",
     "BinaryUpperConfidenceBound",
     "ClassProbability",
+    "CombineParameters",
     "ContextSpace",
     "ContextualBinaryKnowledgeGradient",
     "ContextualJointEntropySearch",
@@ -67,5 +70,6 @@ __all__ = [
     "probability",
     "psychometric_gp",
     "recommend",
+    "should_learn",
     "suggest",
 ]

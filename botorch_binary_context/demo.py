@@ -26,13 +26,14 @@ from botorch_binary_context.models import (
     BinaryLaplaceGP,
     LaplaceMarginalLogLikelihood,
     psychometric_gp,
+    should_learn,
 )
 from botorch_binary_context.plotting import (
     plot_best_so_far,
     plot_contexts,
     plot_success_probability,
 )
-from botorch_binary_context.problems import RefractionProblem
+from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 from botorch_binary_context.rules import recommend, suggest
 
 PRESCRIPTION = (-2.25, 1.5)
@@ -94,7 +95,7 @@ def examine(rule: str, repetitions: int, iterations: int) -> Examination:
 def make_model(
     trials: Tensor, answers: Tensor, patient: RefractionProblem
 ) -> BinaryLaplaceGP:
-    r"""The default model of psychometric functions.
+    r"""The default model of psychometric functions, of the power vectors of lenses.
 
     Args:
         trials: A ``... x n x 3`` tensor.
@@ -104,20 +105,13 @@ def make_model(
     Returns:
         The model.
     """
-    guess_rate = patient.likelihood.guess_rate
-    return psychometric_gp(trials, answers, patient.space, guess_rate=guess_rate)
-
-
-def should_learn(num_trials: int) -> bool:
-    r"""Whether the hyperparameters are learned now: about every quarter more trials.
-
-    Args:
-        num_trials: The number of trials.
-
-    Returns:
-        Whether to learn.
-    """
-    return num_trials in (10, 15, 20, 25, 30, 40, 50, 65, 80, 100)
+    return psychometric_gp(
+        trials,
+        answers,
+        patient.space,
+        guess_rate=patient.likelihood.guess_rate,
+        combinations=POWER_VECTOR,
+    )
 
 
 def learn(model: BinaryLaplaceGP) -> None:
@@ -129,8 +123,20 @@ def learn(model: BinaryLaplaceGP) -> None:
     fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
 
 
+def round_lens(lens: Tensor) -> Tensor:
+    r"""A lens that can be bought: lenses come in quarters of a dioptre.
+
+    Args:
+        lens: Sphere and cylinder, ``... x 2``.
+
+    Returns:
+        The nearest such lens.
+    """
+    return (4 * lens).round() / 4 + 0.0  # without a negative zero
+
+
 def write_prescription(lens: Sequence[float]) -> str:
-    r"""A lens as an optometrist writes it, in quarters of a dioptre.
+    r"""A lens as an optometrist writes it.
 
     Args:
         lens: Sphere and cylinder.
@@ -138,7 +144,7 @@ def write_prescription(lens: Sequence[float]) -> str:
     Returns:
         Such as ``-2.25 DS / +1.50 DC``.
     """
-    sphere, cylinder = (round(4 * power) / 4 + 0.0 for power in lens)
+    sphere, cylinder = lens
     return f"{sphere:+.2f} DS / {cylinder:+.2f} DC"
 
 
@@ -187,39 +193,61 @@ def _draw_acuity(ax: Any, examinations: dict[str, Examination]) -> None:
     ax.set_title("all repetitions, mean ± standard error")
 
 
+def describe(rule: str, examination: Examination) -> str:
+    r"""What an examination found.
+
+    Args:
+        rule: The rule that chose the trials.
+        examination: What happened.
+
+    Returns:
+        Two lines: the first repetition, and all of them.
+    """
+    patient = RefractionProblem(prescription=PRESCRIPTION)
+    lens = round_lens(examination.lens[0])
+    acuity = examination.acuity[:, -1]
+    return (
+        f"  {RULES[rule]:<21} first examination: {write_prescription(lens.tolist())}, "
+        f"{write_acuity(-patient.score(lens).item())}\n"
+        f"  {'':<21} all {len(acuity)}, lenses not rounded: mean {acuity.mean():.3f}, "
+        f"worst {acuity.max():.3f} logMAR"
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     r"""Run the demonstration.
 
     Args:
         argv: The arguments, by default those of the process.
     """
+    arguments = _parse(argv)
+    examinations = {
+        rule: examine(rule, arguments.repetitions, arguments.iterations)
+        for rule in RULES
+    }
+    print(
+        f"\nThe patient needs {write_prescription(PRESCRIPTION)}, which nobody knows."
+        f"\nAfter {FIRST_TRIALS + arguments.iterations} letters:"
+    )
+    for rule, examination in examinations.items():
+        print(describe(rule, examination))
+    draw(examinations, arguments.figure)
+    print(f"Figure: {arguments.figure.resolve()}")
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="A simulated eye examination.")
     parser.add_argument("--repetitions", type=int, default=10)
     parser.add_argument("--iterations", type=int, default=75)
     parser.add_argument("--figure", type=Path, default=Path("demo.png"))
     arguments = parser.parse_args(argv)
-    examinations = {
-        rule: examine(rule, arguments.repetitions, arguments.iterations)
-        for rule in RULES
-    }
-    total = FIRST_TRIALS + arguments.iterations
-    print(
-        f"\nThe patient needs {write_prescription(PRESCRIPTION)}, which nobody knows."
-    )
-    print(f"After {total} letters:")
-    for rule, examination in examinations.items():
-        acuity = examination.acuity[:, -1]
-        found = write_prescription(examination.lens[0].tolist())
-        print(
-            f"  {RULES[rule]:<21} first examination: {found}, "
-            f"{write_acuity(acuity[0].item())}"
-        )
-        print(
-            f"  {'':<21} all {len(acuity)}: mean {acuity.mean():.3f}, "
-            f"worst {acuity.max():.3f} logMAR"
-        )
-    draw(examinations, arguments.figure)
-    print(f"Figure: {arguments.figure.resolve()}")
+    for name in ("repetitions", "iterations"):
+        value = getattr(arguments, name)
+        if value < 1:
+            parser.error(f"--{name} is to be at least 1, but is {value}")
+    if not arguments.figure.resolve().parent.is_dir():
+        parser.error(f"--figure is to be in a folder, but is {arguments.figure}")
+    return arguments
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from botorch_binary_context import demo
-from tests.helpers import StrictTestCase
+from botorch_binary_context.problems import visual_acuity
+from tests.helpers import StrictTestCase, double
 
 
 class TestDemo(StrictTestCase):
@@ -32,9 +33,34 @@ class TestDemo(StrictTestCase):
             ((0.1, -0.05), "+0.00 DS / +0.00 DC"),
             ((3.9, -4.0), "+4.00 DS / -4.00 DC"),
         ):
-            self.assertEqual(demo.write_prescription(lens), expected)
+            rounded = demo.round_lens(double(lens)).tolist()
+            self.assertEqual(demo.write_prescription(rounded), expected)
         self.assertEqual(demo.write_acuity(0.0), "0.00 logMAR (20/20)")
         self.assertEqual(demo.write_acuity(1.0), "1.00 logMAR (20/200)")
+
+    def test_acuity_is_that_of_the_lens_that_is_named(self) -> None:
+        lens = double([[-2.2, 1.1], [4.0, 4.0]])
+        acuity = double([[0.9, 0.5], [0.9, 0.7]])
+        nothing = double([])
+        examination = demo.Examination(nothing, nothing, acuity, lens)
+        text = demo.describe("ts-random", examination)
+        error = double([-2.25, 1.0]) - double(demo.PRESCRIPTION)
+        expected = demo.write_acuity(visual_acuity(error).item())
+        self.assertIn(f"-2.25 DS / +1.00 DC, {expected}\n", text)
+        self.assertIn("mean 0.600, worst 0.700", text)
+
+    def test_wrong_arguments(self) -> None:
+        for arguments in (
+            ["--repetitions", "0"],
+            ["--iterations", "-1"],
+            ["--figure", "/nowhere/at/all/demo.png"],
+        ):
+            with (
+                redirect_stderr(io.StringIO()) as printed,
+                self.assertRaises(SystemExit),
+            ):
+                demo.main(arguments)
+            self.assertIn(arguments[0], printed.getvalue().splitlines()[-1])
 
     def test_acuity_is_that_of_the_lens(self) -> None:
         examination = demo.examine("ts-random", repetitions=2, iterations=2)

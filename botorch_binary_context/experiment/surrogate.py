@@ -35,6 +35,8 @@ from botorch_binary_context.kernels import (
 from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models.binary_gp import BinaryLaplaceGP
 from botorch_binary_context.models.defaults import (
+    OUTPUTSCALE,
+    OUTPUTSCALE_SPREAD,
     default_covar_module,
     psychometric_covar_module,
 )
@@ -84,9 +86,9 @@ def product_covar_module(dim: int, num_contexts: int) -> ScaleKernel:
     width = 0.25 * math.sqrt(max(num_parameters, 2) / 2)
     kernel = ScaleKernel(
         _smooth(range(num_contexts), 1.0) * _smooth(range(num_contexts, dim), width),
-        outputscale_prior=LogNormalPrior(math.log(9.0), 0.7),
+        outputscale_prior=LogNormalPrior(math.log(OUTPUTSCALE), OUTPUTSCALE_SPREAD),
     )
-    kernel.outputscale = 9.0
+    kernel.outputscale = OUTPUTSCALE
     return kernel
 
 

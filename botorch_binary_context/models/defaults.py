@@ -80,14 +80,23 @@ def psychometric_covar_module(
     )
     smooth.base_kernel.initialize(lengthscale=lengthscale)
     smooth.outputscale = OUTPUTSCALE
-    kernel = AdditiveContextKernel(smooth + _level(batch_shape), context_dims)
+    kernel = AdditiveContextKernel(
+        smooth + level_covar_module(batch_shape), context_dims
+    )
     kernel.context_variance = CONTEXT_VARIANCE
     kernel.raw_context_variance.requires_grad_(False)
     return kernel
 
 
-def _level(batch_shape: torch.Size) -> ConstantKernel:
-    """The level of the performance, which may be anywhere; it is not learned."""
+def level_covar_module(batch_shape: torch.Size) -> ConstantKernel:
+    r"""The level of the performance, which may be anywhere; it is not learned.
+
+    Args:
+        batch_shape: The batch shape of the model.
+
+    Returns:
+        The kernel.
+    """
     level = ConstantKernel(batch_shape=batch_shape)
     level.constant = LEVEL_VARIANCE * torch.ones_like(level.constant)
     return level.requires_grad_(False)

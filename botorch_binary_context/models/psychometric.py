@@ -12,6 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from botorch.exceptions import InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
@@ -44,7 +46,8 @@ def psychometric_gp(
     are too easy: from one end of the range to the other ``f`` rises by about 12, with a
     factor of 1.6 either way. The parameters change ``f`` by about 3 around a level that
     is not known, and a peak may be as narrow as a third of the box. Slope, size and
-    lengthscales are to be learned as trials come in. Parameters that act together, as
+    lengthscales are to be learned as trials come in (:func:`should_learn` is a schedule
+    for that). Parameters that act together, as
     sphere and cylinder of a lens do, are best replaced by ``combinations`` that do not
     (:data:`~botorch_binary_context.problems.refraction.POWER_VECTOR` for a lens).
 
@@ -68,8 +71,8 @@ def psychometric_gp(
         >>> model = psychometric_gp(train_X, train_Y, space, guess_rate=1 / 26)
         >>> fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
     """
-    batch_shape = train_X.shape[:-2]
-    context_dims = space.context_dims
+    _check_space(space, train_X)
+    batch_shape, context_dims = train_X.shape[:-2], space.context_dims
     prior = LogNormalPrior(math.log(SLOPE), SLOPE_SPREAD)
     mean = LinearContextMean(context_dims, SLOPE, prior, harder, batch_shape)
     kernel = psychometric_covar_module(space.dim, context_dims, batch_shape)
@@ -86,3 +89,35 @@ def psychometric_gp(
         mean_module=mean.to(train_X),
         input_transform=coordinates,
     )
+
+
+def _check_space(space: ContextSpace, train_X: Tensor) -> None:
+    if space.num_contexts == 0:
+        raise InputDataError(
+            "Expected ``space`` to have a context, along which tests become easier or "
+            "harder, but it has none."
+        )
+    if train_X.shape[-1] != space.dim:
+        raise BotorchTensorDimensionError(
+            f"Expected ``train_X`` to have the {space.dim} columns of ``space``, but "
+            f"got shape {list(train_X.shape)}."
+        )
+
+
+def should_learn(num_trials: int) -> bool:
+    r"""Whether to learn hyperparameters now, as trials come in one by one.
+
+    At 10 trials, then every 5 to 30, every 10 to 60, and every 15 from there on.
+
+    Args:
+        num_trials: The number of trials so far.
+
+    Returns:
+        Whether to learn.
+
+    Example:
+        >>> if should_learn(model.train_targets.shape[-1]):
+        >>>     fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+    """
+    interval = 5 if num_trials <= 30 else 10 if num_trials <= 60 else 15
+    return num_trials >= 10 and num_trials % interval == 0

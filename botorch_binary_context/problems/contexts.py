@@ -27,7 +27,7 @@ class ContextProblem(Module, ABC):
     r"""A system whose performance ``g(x)`` shows only in the outcomes of tests.
 
     An outcome is 1 with probability ``Φ(f)``, where ``f`` is what the trial observes of
-    the latent function ``f(s,x)``.
+    the latent function ``f(s,x)``, unless the problem says otherwise.
     """
 
     @property

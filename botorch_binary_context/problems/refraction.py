@@ -12,8 +12,9 @@ is resolved, is
 
     ``VA = log10(1 + β²)``,
 
-0 at the prescription and 1.6 at a corner of the box. (The paper prints ``1 + β²`` for
-the difference itself, which is 1 at the optimum and up to 41, beyond all letters.)
+0 at the prescription and, if that is the center of the box, 1.6 at a corner. (The paper
+prints ``1 + β²`` for the difference itself, which is 1 at the optimum and up to 41,
+beyond all letters.)
 
 .. [Blendowske2015]
     R. Blendowske. Unaided visual acuity and blur: a simple model. Optometry and Vision
@@ -44,6 +45,8 @@ POWER_VECTOR = ((1.0, 0.5), (0.0, 0.5))
 def blur(error: Tensor) -> Tensor:
     r"""``β`` of a lens that differs from the prescription.
 
+    It has no gradient at the prescription itself; :func:`visual_acuity` has.
+
     Args:
         error: The errors of sphere and cylinder in dioptres, ``... x 2``.
 
@@ -54,8 +57,17 @@ def blur(error: Tensor) -> Tensor:
 
 
 def _squared_blur(error: Tensor) -> Tensor:
+    _check_lenses(error)
     sphere, cylinder = error.unbind(dim=-1)
     return (sphere.square() + (sphere + cylinder).square()) / 2
+
+
+def _check_lenses(lenses: Tensor) -> None:
+    if lenses.shape[-1:] != (2,):
+        raise BotorchTensorDimensionError(
+            "Expected lenses to have 2 columns, sphere and cylinder, but got shape "
+            f"{list(lenses.shape)}."
+        )
 
 
 def visual_acuity(error: Tensor) -> Tensor:
@@ -111,24 +123,25 @@ class RefractionProblem(ContextProblem):
             reference_size: The letter size of the reference context.
         """
         super().__init__()
-        if not slope > 0.0:
-            raise InputDataError(f"Expected ``slope`` to be positive, but got {slope}.")
-        if num_alternatives < 2:
+        if not 0.0 < slope < math.inf:
             raise InputDataError(
-                "Expected ``num_alternatives`` to be at least 2, but got "
+                f"Expected ``slope`` to be positive and finite, but got {slope}."
+            )
+        if num_alternatives != int(num_alternatives) or num_alternatives < 2:
+            raise InputDataError(
+                "Expected ``num_alternatives`` to be an integer, at least 2, but got "
                 f"{num_alternatives}."
             )
-        device = getattr(prescription, "device", torch.get_default_device())
-        best = torch.as_tensor(prescription, dtype=torch.double, device=device)
-        if best.ndim == 0 or best.shape[-1] != 2 or not (best.abs() <= MAX_POWER).all():
+        smallest, largest = LETTER_SIZES
+        if not smallest <= reference_size <= largest:
             raise InputDataError(
-                "Expected ``prescription`` to be sphere and cylinder, at most "
-                f"{MAX_POWER:g} dioptres, but got {prescription}."
+                f"Expected ``reference_size`` to be a letter size, {smallest:g} to "
+                f"{largest:g} logMAR, but got {reference_size}."
             )
         self.slope = float(slope)
         self.reference_size = float(reference_size)
         self.likelihood = ProbitLikelihood(1.0 / num_alternatives, lapse_rate)
-        self.register_buffer("prescription", best)
+        self.register_buffer("prescription", _check_prescription(prescription))
 
     @property
     def space(self) -> ContextSpace:
@@ -159,12 +172,13 @@ class RefractionProblem(ContextProblem):
         Returns:
             A tensor of the same shape.
         """
-        if parameters.shape[-1] != 2:
-            raise BotorchTensorDimensionError(
-                "Expected parameters to have 2 columns, sphere and cylinder, but got "
-                f"shape {list(parameters.shape)}."
-            )
+        _check_lenses(parameters)
         best = self.prescription.to(parameters)
+        if best.ndim > 1 and parameters.ndim <= best.ndim:
+            raise BotorchTensorDimensionError(
+                f"Expected lenses of {list(best.shape[:-1])} patients to be of shape "
+                f"``batch_shape x n x 2``, but got {list(parameters.shape)}."
+            )
         return parameters - (best.unsqueeze(-2) if best.ndim > 1 else best)
 
     def score(self, parameters: Tensor) -> Tensor:
@@ -199,3 +213,20 @@ class RefractionProblem(ContextProblem):
             A ``batch_shape x n`` tensor.
         """
         return self.likelihood.probability(self.latent(X))
+
+
+def _check_prescription(prescription: Sequence[float] | Tensor) -> Tensor:
+    device = getattr(prescription, "device", torch.get_default_device())
+    dtype = getattr(prescription, "dtype", torch.double)
+    expected = (
+        "Expected ``prescription`` to be sphere and cylinder, ``batch_shape x 2``, at "
+        f"most {MAX_POWER:g} dioptres"
+    )
+    try:
+        best = torch.as_tensor(prescription, dtype=dtype, device=device)
+    except (TypeError, ValueError) as error:
+        raise InputDataError(f"{expected}, but got {prescription!r}.") from error
+    if best.shape[-1:] != (2,) or not bool((best.abs() <= MAX_POWER).all()):
+        shown = best.tolist() if best.numel() <= 4 else f"shape {list(best.shape)}"
+        raise InputDataError(f"{expected}, but got {shown}.")
+    return best

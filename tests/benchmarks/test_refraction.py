@@ -2,10 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest import mock
 
+import numpy as np
 import polars as pl
 import torch
+from gpytorch.kernels import ConstantKernel
 from linear_operator import to_dense
 
 from benchmarks import refraction, store
@@ -18,12 +21,19 @@ from benchmarks.refraction import (
     SURROGATES,
     PaperSurrogate,
     draw_prescriptions,
+    draw_responses,
     load,
     name_case,
     parse_slope,
 )
 from benchmarks.report import write_report
 from benchmarks.runner import run_study
+from botorch_binary_context import (
+    BinaryLaplaceGP,
+    CombineParameters,
+    LaplaceMarginalLogLikelihood,
+    LinearContextMean,
+)
 from botorch_binary_context.problems import RefractionProblem
 from tests.benchmarks.studies import compute_here
 from tests.helpers import StrictTestCase, double, uniform
@@ -60,6 +70,18 @@ class TestSurrogates(StrictTestCase):
         variances = [surrogate.context_variance for surrogate in fitted]
         self.assertLess(variances[0], variances[-1])
 
+    def test_stored_maximise_the_likelihood(self) -> None:
+        problem, fitted = RefractionProblem(5), load("slope 5")
+        kernel = fitted.covar_module()
+        X, Y = draw_responses(problem)
+        model = BinaryLaplaceGP(X, Y, covar_module=kernel)
+        mll = LaplaceMarginalLogLikelihood(model.likelihood, model)
+        mll.train()
+        gradient = torch.autograd.grad(
+            mll(model(*model.train_inputs), model.train_targets), kernel.parameters()
+        )
+        self.assertLess(max(float(g.abs().max()) for g in gradient), 1e-4)
+
     def test_fit(self) -> None:
         with TemporaryDirectory() as directory:
             path = Path(directory) / "refraction.json"
@@ -94,6 +116,25 @@ class TestCases(StrictTestCase):
         for case in cases:
             assert isinstance(case.problem, RefractionProblem)
             self.assertAllClose(case.problem.prescription, draw_prescriptions(2))
+
+    def test_what_surrogates_are(self) -> None:
+        bare, open_level = {"paper"}, {"level", "robust"}
+        guessing, learning = {"default", "power"}, {"learned", "default", "power"}
+        for name, surrogate in SURROGATES.items():
+            case = make_case(make_task(name_case(5, name)))
+            X = torch.lerp(*case.problem.space.bounds, uniform(2, 5, 3))
+            model: Any = case.model(X, (X[..., :1] > 0.5).double())
+            guess_rate = 1 / 26 if name in guessing else 0.0
+            self.assertEqual(model.likelihood.guess_rate, guess_rate)
+            self.assertEqual(surrogate.learns, name in learning)
+            self.assertEqual(bool(case.refits), name in learning)
+            levels = [k for k in model.modules() if isinstance(k, ConstantKernel)]
+            variances = [float(level.constant.max()) for level in levels]
+            self.assertEqual(variances, [] if name in bare else [25.0])
+            has_mean = isinstance(model.mean_module, LinearContextMean)
+            self.assertEqual(has_mean, name not in bare | open_level)
+            transform = getattr(model, "input_transform", None)
+            self.assertEqual(isinstance(transform, CombineParameters), name == "power")
 
     def test_every_surrogate_runs(self) -> None:
         for name in SURROGATES:
@@ -137,6 +178,43 @@ class TestReport(StrictTestCase):
         self.assertIn("0.0248", text)
         self.assertIn("logMAR, negated", text)
         self.assertNotIn("surrogates.png", text)
+
+    def test_case_of_known_results(self) -> None:
+        seeds, iterations = 2, 4
+        rows: dict[str, Any] = {"seed": np.repeat(range(seeds), iterations)}
+        rows["iteration"] = np.tile(range(1, iterations + 1), seeds)
+        acuity = np.array([0.9, 0.2, 0.04, 0.03, 0.7, 0.1, 0.04, 0.01])
+        rows |= {"study": "refraction", "function": "slope 5", "context": 0.5}
+        rows |= {"seconds": 0.1, "score": -acuity, "cylinder": -0.5}
+        rows["sphere"] = np.array([0.0, 0.0, 0.0, 0.2, 0.0, 0.0, 0.0, -0.4])
+        with TemporaryDirectory() as directory:
+            root = Path(directory)
+            for rule in STUDIES["refraction"].rules:
+                frame = pl.DataFrame(rows | {"rule": rule}).select(*REFRACTION_SCHEMA)
+                path = store.result_path(root / "refraction", "slope 5", rule)
+                store.save(frame.cast(REFRACTION_SCHEMA), path)
+            text = write_report("refraction", root).read_text(encoding="utf-8")
+        self.assertIn(
+            "| `cjes` | 0.0200 ± 0.0100 | 0.030 | -0.100 ± 0.300 | 0.300 | "
+            "-0.500 ± 0.000 | 0.500 | 3 | 3 | 4 |",
+            text,
+        )
+
+    def test_report_on_unfinished_studies(self) -> None:
+        # Only a slope without figures, and no slope that both rules have finished.
+        for finished in (
+            {"random": "slope 2"},
+            {"random": "slope 2", "bald": "slope 5"},
+        ):
+            with TemporaryDirectory() as directory:
+                root = Path(directory)
+                for rule, case in finished.items():
+                    study = STUDIES["refraction"].subset([case], [rule], 2, 1)
+                    run_study(study, root / "refraction", compute_here)
+                text = write_report("refraction", root).read_text(encoding="utf-8")
+            self.assertIn("patient.png", text)
+            self.assertNotIn("acuity.png", text)
+            self.assertEqual("## Acuity: slope 2" in text, len(finished) == 1)
 
     def test_report_on_surrogates(self) -> None:
         name, rules = "refraction-steps", ("ucb-ald", "ts-ald")

@@ -64,7 +64,7 @@ class TestReport(StrictTestCase):
         for part in (
             "7 of 374 tasks",
             "- `cbkg`: all functions\n",
-            "- `cjes`: all functions but Ackley, Levy\n",
+            "- `cjes`: all functions but `Ackley`, `Levy`\n",
             "20 seeds, 4 iterations",
             "| `ucb-ald` | 1 | 4 |",
             "| 1 | 2 | 1 | 144 |",

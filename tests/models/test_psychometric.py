@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.exceptions.warnings import InputDataWarning
 from botorch.fit import fit_gpytorch_mll
 from linear_operator import to_dense
@@ -16,6 +17,7 @@ from botorch_binary_context import (
     LaplaceMarginalLogLikelihood,
     psychometric_gp,
     recommend,
+    should_learn,
     suggest,
 )
 from botorch_binary_context.models.coordinates import (
@@ -140,6 +142,11 @@ class TestLearning(StrictTestCase):
         acuity = -problem.score(recommend(model, SPACE))
         self.assertLess(acuity.item(), 0.1)
 
+    def test_schedule(self) -> None:
+        found = [n for n in range(160) if should_learn(n)]
+        expected = [10, 15, 20, 25, 30, 40, 50, 60, 75, 90, 105, 120, 135, 150]
+        self.assertEqual(found, expected)
+
 
 class TestSurroundings(StrictTestCase):
     def test_single_precision(self) -> None:
@@ -197,6 +204,13 @@ class TestCombinations(StrictTestCase):
         self.assertAllClose(means, means[:1].expand_as(means))
         other = SPACE.at_reference(X[:, 1:] + double([[0.0, 1.0]]))  # less blur
         self.assertGreater(model.posterior(other).mean.item(), means[0].item())
+
+    def test_wrong_space(self) -> None:
+        X = trials(5)
+        with self.assertRaisesRegex(InputDataError, "``space``"):
+            psychometric_gp(X, X[:, :1].sign().relu(), ContextSpace(SPACE.bounds))
+        with self.assertRaisesRegex(BotorchTensorDimensionError, "``train_X``.*5, 2"):
+            psychometric_gp(X[:, :2], X[:, :1].sign().relu(), SPACE)
 
     def test_wrong_combinations(self) -> None:
         for wrong in ([[1.0, 0.5]], [[1.0, 0.5], [2.0, 1.0]], [[1.0, math.nan]] * 2):

@@ -108,7 +108,12 @@ class TestProblem(StrictTestCase):
     def test_wrong_arguments(self) -> None:
         for name, value in (
             ("slope", 0.0),
+            ("slope", math.inf),
             ("num_alternatives", 1),
+            ("num_alternatives", 2.5),
+            ("reference_size", 5.0),
+            ("prescription", "ab"),
+            ("prescription", [[1.0, 2.0], [3.0]]),
             ("prescription", (5.0, 0.0)),
             ("prescription", (1.0, 2.0, 3.0)),
             ("prescription", (math.nan, 0.0)),
@@ -118,6 +123,13 @@ class TestProblem(StrictTestCase):
                 RefractionProblem(**{name: value})  # pyright: ignore
         with self.assertRaisesRegex(BotorchTensorDimensionError, "2 columns"):
             RefractionProblem().score(uniform(4, 3))
+        with self.assertRaisesRegex(BotorchTensorDimensionError, "2 columns"):
+            blur(uniform(4, 3))
+
+    def test_every_patient_needs_lenses_of_its_own(self) -> None:
+        problem = RefractionProblem(prescription=uniform(3, 2))
+        with self.assertRaisesRegex(BotorchTensorDimensionError, "n x 2"):
+            problem.score(uniform(3, 2))
 
     def test_a_patient_to_experiment_on(self) -> None:
         problem = RefractionProblem(prescription=(1.5, -2.0)).double()
@@ -128,8 +140,13 @@ class TestProblem(StrictTestCase):
         self.assertIn(problem.observe(trial).item(), (0.0, 1.0))
 
     def test_device(self) -> None:
-        problem = RefractionProblem()
         with RequireDevice():
-            X = trials(4)
-            problem.observe(X)
+            for problem in (RefractionProblem(), RefractionProblem(5, 26, uniform(2))):
+                X = trials(4)
+                problem.observe(X)
         self.assertEqual(problem.score(X[:, 1:].float()).dtype, torch.float)
+
+    def test_single_precision(self) -> None:
+        problem = RefractionProblem(prescription=double([1.0, -1.0]).float())
+        self.assertEqual(problem.prescription.dtype, torch.float)
+        self.assertEqual(problem.space.bounds.dtype, torch.float)
