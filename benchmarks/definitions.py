@@ -26,6 +26,7 @@ from benchmarks.cases import (
     multiplicative_kernel,
     threshold_kernel,
 )
+from botorch_binary_context.optim import SearchOptions
 from botorch_binary_context.problems import (
     BENCHMARKS,
     BinaryContextProblem,
@@ -68,6 +69,7 @@ class Study:
             shows beside these.
         optimum: The highest score of a function.
         unit: What the score is, in words.
+        searches: The effort of the search of some rules, if not the default.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Study:
     beside: str | None = None
     optimum: Callable[[str], float] = optimum_of_benchmark
     unit: str = "in standard deviations of the function over its box"
+    searches: Mapping[str, SearchOptions] = field(default_factory=dict)
 
     def subset(
         self,
@@ -154,6 +157,9 @@ PAPER_TABLE_3 = {
     "random": (6, 0),
 }
 REFRACTION_RULES = (*PAPER_TABLE_3, "lucb-ald", "cbkg", "cjes")
+# From ten starts the knowledge gradient of a letter and a lens was not found to be
+# higher than from three, in a quarter more of the time.
+REFRACTION_SEARCHES = {"cbkg": SearchOptions(num_restarts=3)}
 # From one to six variables, and all three kernels of the paper.
 KG_FUNCTIONS = (
     "Ackley",
@@ -213,6 +219,7 @@ _ALL = (
         paper=PAPER_TABLE_3,
         optimum=lambda _: 0.0,
         unit=refraction.UNIT,
+        searches=REFRACTION_SEARCHES,
     ),
     Study(
         "refraction-anywhere",
@@ -223,6 +230,7 @@ _ALL = (
         iterations=150,
         optimum=lambda _: 0.0,
         unit=refraction.UNIT,
+        searches=REFRACTION_SEARCHES,
     ),
     Study(
         "refraction-steps",

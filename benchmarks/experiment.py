@@ -26,6 +26,7 @@ from benchmarks.cases import Case
 from benchmarks.definitions import INITIAL_TRIALS, STUDIES
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models import LaplaceMarginalLogLikelihood
+from botorch_binary_context.optim import SearchOptions
 from botorch_binary_context.problems import (
     ContextProblem,
     DuelContextProblem,
@@ -140,11 +141,12 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
     first, noise = draw_randomness(task, case)
     labels = draw_labels(problem, first, noise[:, :INITIAL_TRIALS])
     model = case.model(first, labels)
+    options = STUDIES[task.study].searches.get(task.rule, SearchOptions())
     rows = defaultdict(list)
     for i in range(task.iterations):
         seed = derive_seed(task.study, task.function, task.rule, i)
         start = time.perf_counter()
-        points = suggest(model, space, task.rule, seed=seed)  # seeds x sides x d
+        points = suggest(model, space, task.rule, options, seed)  # seeds x sides x d
         seconds = (time.perf_counter() - start) / task.seeds
         trial = points.unsqueeze(-3) if _is_duel(problem) else points
         labels = draw_labels(problem, trial, noise[:, [INITIAL_TRIALS + i]])

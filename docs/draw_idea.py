@@ -40,13 +40,15 @@ def draw_letters(ax: Any) -> None:
         lens = torch.tensor(error, dtype=torch.double).expand(len(size), 2)
         chance = patient.success_probability(torch.cat([size[:, None], lens], dim=-1))
         is_open = (chance > OPEN[0]) & (chance < OPEN[1])
-        ax.plot(size, chance, color=color, label=name)
+        ax.plot(size, chance, color=color)
+        middle = size[(chance - 0.5).abs().argmin()]
+        ax.text(middle + 0.06, 0.5, name, color=color, va="center")
         ax.axvspan(size[is_open][0], size[is_open][-1], color=color, alpha=0.15)
-    ax.text(-0.95, 0.25, "always misread:\ntells nothing", va="bottom")
+    ax.text(-1.0, 0.1, "always misread:\ntells nothing", va="bottom")
     ax.text(1.95, 0.94, "always read:\ntells nothing", ha="right", va="top")
     ax.set(xlabel=NAMES[0], ylabel="probability that the letter is read")
     ax.set_title("Only some letters tell something about a lens …")
-    ax.legend(loc="center right", title="shaded: may be read or not")
+    ax.text(1.95, 0.05, "shaded: may be\nread or not", ha="right", va="bottom")
 
 
 def draw_trials(ax: Any, chosen: Examination) -> None:

@@ -107,8 +107,9 @@ styles = zip(settings, (BLUE, ORANGE, GREEN), "XsP", ("-", "--", "-."), strict=T
 for x, color, marker, line in styles:
     f = climbable_height(x) - heights
     p = torch.special.ndtr(f)
-    density = torch.exp(-f.square() / 2) / (2 * torch.pi) ** 0.5
-    information = density.square() / (p * torch.special.ndtr(-f))
+    # By logarithms, since Φ(f) is zero in floating point where f is very negative.
+    log_variance = torch.special.log_ndtr(f) + torch.special.log_ndtr(-f)
+    information = torch.exp(-f.square() - log_variance) / (2 * torch.pi)
     look = {"color": color, "linestyle": line}
     mark = {"s": 110, "color": color, "edgecolors": "white", "zorder": 5}
     left.scatter(*x, marker=marker, **mark)
@@ -116,7 +117,7 @@ for x, color, marker, line in styles:
     right.plot(heights, information, **look)
 left.set(xlabel=NAMES[1], ylabel=NAMES[2], title="the hidden performance")
 middle.set(xlabel=NAMES[0], ylabel="pass probability", title="what tests show")
-middle.legend()
+middle.legend(loc="lower left", fontsize="small")
 right.set(xlabel=NAMES[0], ylabel="Fisher information", title="what tests tell")
 for setting, height in zip(settings.tolist(), climbable_height(settings), strict=True):
     print(f"x = {setting}: g(x) = {height:.1f} cm")
@@ -289,7 +290,8 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(13, 4.4), layout="constraine
 for label, shortfall in results.items():
     plot_best_so_far(shortfall, label=label, ax=left)
 left.set(ylabel="cm below the robot's best", title="mean over robots ± standard error")
-left.set_ylim(bottom=0)
+left.set_ylim(0, 12)
+left.legend(loc="upper right", ncols=2, fontsize="small")
 markers = zip(results.items(), "oXs^D", strict=True)
 colors = [line.get_color() for line in left.lines]
 for ((label, shortfall), marker), color in zip(markers, colors, strict=True):
@@ -319,7 +321,8 @@ _ = right.legend()
 #   one of `k` answers is right by chance, pass `guess_rate=1/k` to `psychometric_gp`.
 # - Hyperparameters are learned the BoTorch way:
 #   `fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))`.
-# - Other rules are other names: see `BINARY_RULES`; `ts-ald` samples the parameters,
-#   `cbkg` is the knowledge gradient, `cjes` asks about the optimum itself.
+# - Other rules are other names: see `BINARY_RULES`; `ucb-ald`, the default, takes an
+#   upper confidence bound, `cbkg` is the knowledge gradient, `cjes` asks about the
+#   optimum itself.
 # - `02_duels.py`: when the answer is "this one rather than that one".
 # - `05_knowledge_gradient.py` and `06_sampling.py`: what the rules are made of.

@@ -20,9 +20,9 @@
 # In this tutorial you will
 #
 # 1. meet the simulated patient of the paper's section 5;
-# 2. see a surrogate that was fitted to the wrong patient go astray;
-# 3. examine a patient with a model that was fitted to nobody, from the first letter to
-#    the prescription;
+# 2. compare a surrogate that was fitted to another patient with two that were fitted to
+#    nobody, one of which knows what optics says of lenses;
+# 3. follow one examination, from the first letter to the prescription;
 # 4. compare letter sizes that are chosen with letter sizes at random.
 
 # %%
@@ -39,6 +39,7 @@ from botorch_binary_context import (
     LaplaceMarginalLogLikelihood,
     psychometric_gp,
     recommend,
+    should_learn,
     suggest,
 )
 from botorch_binary_context.plotting import (
@@ -47,7 +48,7 @@ from botorch_binary_context.plotting import (
     plot_psychometric_curves,
     plot_success_probability,
 )
-from botorch_binary_context.problems import RefractionProblem
+from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 
 SMOKE_TEST = os.environ.get("SMOKE_TEST")
 REPETITIONS = 3 if SMOKE_TEST else 10
@@ -79,7 +80,7 @@ for (label, lens), color in zip(lenses.items(), (BLUE, GREEN, ORANGE), strict=Tr
     left.plot(sizes, patient.success_probability(trials), color=color, label=name)
 left.axhline(1 / 26, color="0.5", linestyle=":", label="guessing")
 left.set(xlabel=NAMES[0], ylabel="probability of reading the letter")
-left.legend()
+left.legend(fontsize="small")
 power = torch.linspace(-4, 4, 101)
 grid = torch.stack(torch.meshgrid(power, power, indexing="xy"), dim=-1)
 filled = right.contourf(power, power, -patient.score(grid), levels=16)
@@ -92,14 +93,27 @@ plt.show()
 # **What to see.** *Left:* a lens shifts the curve, and the shift is the acuity. A
 # letter of 0.3 logMAR is nearly always read through the right lens and hardly ever
 # without one; where a curve is flat, an answer says nothing. *Right:* the acuity of
-# every lens. The optimum is a narrow pit (white plus) in a wide plain.
+# every lens. The optimum (white plus) lies in an oblique valley, along which sphere and
+# cylinder partly make up for each other.
 #
-# ## A surrogate that was fitted to somebody else
+# ## Three surrogates
 #
 # The paper models `f(s, x)` with the kernel `θ s s' + k(x,x')`, whose hyperparameters
 # maximise the likelihood of 1000 simulated answers of *the same patient, with the
 # prescription (0, 0)*. For a slope of 5 that gives lengthscales of 2.8 and 3.6
-# dioptres. Here is what it does for ours.
+# dioptres. Our patient needs something else.
+#
+# `psychometric_gp` is a model that was fitted to nobody: it leaves the level of the
+# performance open by a constant in its kernel, knows that large letters are easy and
+# that letters can be guessed, and is to learn its slope, output scale and lengthscales
+# as the answers come in. `should_learn` is a schedule for that.
+#
+# It has a lengthscale for the sphere and one for the cylinder, though the valley above
+# is oblique. Optics knows better coordinates: the spherical equivalent `M = S + C/2`
+# and the cross-cylinder `J = C/2`, the *power vector* of a lens. Blur is `√(M² + J²)`,
+# the same in all directions. `POWER_VECTOR` has the two combinations as the rows of a
+# matrix, and `psychometric_gp(..., combinations=POWER_VECTOR)` has its lengthscales
+# along them. Any linear combinations will do, where your own system has natural ones.
 
 
 # %%
@@ -113,9 +127,16 @@ def fitted_to_another(trials, answers):
     return BinaryLaplaceGP(trials, answers, covar_module=kernel)
 
 
-def fitted_to_nobody(trials, answers):
+def fitted_to_nobody(trials, answers, combinations=None):
     """The package's default for psychometric functions; it knows the guess rate."""
-    return psychometric_gp(trials, answers, space, guess_rate=1 / 26)
+    return psychometric_gp(
+        trials, answers, space, guess_rate=1 / 26, combinations=combinations
+    )
+
+
+def of_power_vectors(trials, answers):
+    """The same, which knows how sphere and cylinder act together."""
+    return fitted_to_nobody(trials, answers, combinations=POWER_VECTOR)
 
 
 def learn(model):
@@ -123,7 +144,7 @@ def learn(model):
     fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
 
 
-def examine(make_model, rule, learn_at=(), repetitions=REPETITIONS):
+def examine(make_model, rule, learns=True, repetitions=REPETITIONS):
     """Examine the patient; all repetitions are one batched model."""
     torch.manual_seed(0)
     low, high = space.bounds
@@ -133,32 +154,32 @@ def examine(make_model, rule, learn_at=(), repetitions=REPETITIONS):
     for i in range(LETTERS):
         trial = suggest(model, space, rule, seed=i)
         model = model.condition_on_observations(trial, patient.observe(trial))
-        if i + 6 in learn_at:
+        if learns and should_learn(i + 6):
             learn(model)
         acuity.append(-patient.score(recommend(model, space)))
     return model, torch.stack(acuity, dim=-1)
 
 
-SCHEDULE = (10, 15, 20, 30, 40, 60, 80)
-_, another = examine(fitted_to_another, "ts-ald")
-model, nobody = examine(fitted_to_nobody, "ts-ald", SCHEDULE)
+_, another = examine(fitted_to_another, "ts-ald", learns=False)
+_, nobody = examine(fitted_to_nobody, "ts-ald")
+model, vectors = examine(of_power_vectors, "ts-ald")
 
 figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
-plot_best_so_far(another, label="fitted to another patient", ax=ax)
-plot_best_so_far(nobody, label="fitted to nobody, learning", ax=ax)
-ax.set(ylabel="acuity with the recommended lens (logMAR)", xlabel="letters")
-for label, acuity in (("another", another), ("nobody", nobody)):
+surrogates = {
+    "fitted to another patient": another,
+    "fitted to nobody, learning": nobody,
+    "the same, of power vectors": vectors,
+}
+for label, acuity in surrogates.items():
+    plot_best_so_far(acuity, label=label, ax=ax)
     last = acuity[:, -1]
-    print(
-        f"fitted to {label:<8}: mean {last.mean():.3f}, worst {last.max():.3f} logMAR"
-    )
+    print(f"{label:<26}: mean {last.mean():.3f}, worst {last.max():.3f} logMAR")
+ax.set(ylabel="acuity with the recommended lens (logMAR)", xlabel="letters")
+ax.set(yscale="log")
 
 # %% [markdown]
-# **What to see.** The same rule with two surrogates, mean and standard error of the
-# repetitions. Long fixed lengthscales cannot bend to the narrow pit off the centre. The
-# default has a kernel that bends, knows that large letters are easy, leaves the level
-# open, and learns its hyperparameters as the answers come in. Nobody had fitted it to
-# the patient beforehand.
+# **What to see.** The same rule with three surrogates, mean and standard error of the
+# repetitions. SEE
 #
 # ## One examination
 #
@@ -167,11 +188,12 @@ for label, acuity in (("another", another), ("nobody", nobody)):
 
 # %%
 trials, answers = model.original_datapoints[0], model.train_targets[0].unsqueeze(-1)
-one = fitted_to_nobody(trials, answers)
+one = of_power_vectors(trials, answers)
 learn(one)
 figure, axes = plt.subplots(1, 3, figsize=(16, 4.6), layout="constrained")
 plot_success_probability(one, space, names=NAMES, ax=axes[0])
-axes[0].scatter(*patient.prescription, marker="P", s=110, c="white", edgecolors="black")
+style = {"marker": "P", "s": 110, "c": "white", "edgecolors": "black", "zorder": 6}
+axes[0].scatter(*patient.prescription, **style)
 plot_contexts(trials[:, 0], answers, ax=axes[1])
 axes[1].set(ylabel=NAMES[0], xlabel="letter")
 lens = recommend(one, space)
@@ -203,12 +225,12 @@ print(f"with it the patient sees 20/{20 * 10**acuity:.0f} ({acuity:.3f} logMAR)"
 # drawn at random.
 
 # %%
-_, at_random = examine(fitted_to_nobody, "ts-random", SCHEDULE)
+_, at_random = examine(of_power_vectors, "ts-random")
 figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
-plot_best_so_far(nobody, label="letter size chosen", ax=ax)
+plot_best_so_far(vectors, label="letter size chosen", ax=ax)
 plot_best_so_far(at_random, label="letter size at random", ax=ax)
 ax.set(ylabel="acuity with the recommended lens (logMAR)", xlabel="letters")
-for label, acuity in (("chosen", nobody), ("at random", at_random)):
+for label, acuity in (("chosen", vectors), ("at random", at_random)):
     last = acuity[:, -1]
     print(f"size {label:<9}: mean {last.mean():.3f}, worst {last.max():.3f} logMAR")
 
@@ -219,6 +241,7 @@ for label, acuity in (("chosen", nobody), ("at random", at_random)):
 # ## Where to go next
 #
 # - `make demo` is a short version of this with a progress bar.
-# - `python -m benchmarks run refraction` and `refraction-anywhere` are the studies:
-#   many slopes, all rules, prescriptions anywhere in the box.
+# - The studies `refraction`, `refraction-anywhere` and `refraction-steps` compare rules
+#   and surrogates for many slopes and patients; their reports are in
+#   `benchmarks/results`.
 # - `08_real_experiment.py`: the same with a real person, one question at a time.

@@ -24,9 +24,9 @@
 # 4. write a rule of your own, one function and one row of a table, and race it against
 #    `ucb-ald`.
 #
-# The robot of `01_quickstart.py` helps us again. A trial is `z = (s, x)`, with the
-# height `s` of a step (the context) and the parameters `x`, stiffness and stride. The
-# robot gets up with probability `Φ(f(z))`.
+# A robot like that of `01_quickstart.py` helps us again. A trial is `z = (s, x)`, with
+# the height `s` of a step (the context) and the parameters `x`, stiffness and stride.
+# The robot gets up with probability `Φ(f(z))`.
 
 # %%
 import os
@@ -49,6 +49,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models import ModelListGP, SingleTaskGP
 from botorch.optim import optimize_acqf
 from botorch.sampling import SobolQMCNormalSampler
+from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import MaternKernel, PeriodicKernel, RBFKernel, ScaleKernel
 from gpytorch.mlls import ExactMarginalLogLikelihood
 
@@ -56,9 +57,15 @@ from botorch_binary_context import (
     BINARY_RULES,
     BernoulliMutualInformation,
     BinaryLaplaceGP,
+    BinaryUpperConfidenceBound,
     ClassProbability,
     ContextSpace,
+    ContextualJointEntropySearch,
     LaplaceMarginalLogLikelihood,
+    LatentUpperConfidenceBound,
+    LinearContextMean,
+    ProbitLikelihood,
+    SearchOptions,
     psychometric_gp,
     recommend,
     suggest,
@@ -140,7 +147,8 @@ star = {"marker": "*", "s": 220, "color": "white", "edgecolors": "black"}
 for ax, name in zip(axes, list(functions)[1:], strict=True):
     with torch.no_grad():
         values = functions[name][0](rows).reshape(grid.shape[:-1])
-    figure.colorbar(ax.contourf(side, side, values, levels=20), ax=ax)
+    filled = ax.contourf(side, side, values, levels=20)
+    figure.colorbar(filled, ax=ax, label="value, one trial at a time")
     ax.scatter(*candidates[name][:, 1:].T, clip_on=False, zorder=4, **star)
     ax.set(xlabel=NAMES[1], ylabel=NAMES[2], title=name)
 
@@ -150,6 +158,57 @@ for ax, name in zip(axes, list(functions)[1:], strict=True):
 # `recommend` gives, too. *Middle:* an optimist's view of the latent function looks
 # where less is known, at the edge. *Right:* the same function for a batch. Its three
 # trials are chosen together, and keep apart from each other.
+
+# %% [markdown]
+# ## The package's own acquisition functions
+#
+# The rules of `suggest` are made of acquisition functions that are BoTorch's in form.
+# Alone they go into `optimize_acqf`, too, here over the whole trial: setting *and*
+# height. Two upper confidence bounds, of the probability and of the latent function;
+# BALD, which wants to know everything; and joint entropy search, which wants to know
+# where the optimum is. With `observation_noise=True` the posterior is that of labels,
+# a `LabelPosterior`, whose mean is the probability to pass.
+
+# %%
+own = {
+    "BinaryUpperConfidenceBound": BinaryUpperConfidenceBound(model),
+    "LatentUpperConfidenceBound": LatentUpperConfidenceBound(model),
+    "BernoulliMutualInformation": BernoulliMutualInformation(model),
+    "ContextualJointEntropySearch": ContextualJointEntropySearch(model, space, seed=0),
+}
+for name, acqf in own.items():
+    with manual_seed(0):
+        trial, value = optimize_acqf(acqf, bounds, q=1, **EFFORT)
+    label = model.posterior(trial, observation_noise=True)
+    height, *setting = trial.squeeze(0).tolist()
+    print(
+        f"{name:28} {value:6.3f} at {height:5.1f} cm, ({setting[0]:.2f}, "
+        f"{setting[1]:.2f}), passed with probability {label.mean.item():.2f}"
+    )
+quick = SearchOptions(num_restarts=2, raw_samples=64)
+print(f"suggest, with a quick search {suggest(model, space, 'cjes', quick, seed=0)}")
+
+# %% [markdown]
+# The upper confidence bounds take the lowest step, which anybody passes: they are meant
+# to choose the setting at a reference height, and leave the height to BALD. The two
+# that are about information take steps that may be passed or not.
+#
+# What is not a function but a part of the model is given to it:
+# `BinaryLaplaceGP(trials, outcomes, likelihood=ProbitLikelihood(guess_rate=1/4,
+# lapse_rate=0.02), mean_module=LinearContextMean([0], slope=5.0))` models a test with
+# four alternatives and a subject whose attention lapses at times.
+
+# %%
+careful = BinaryLaplaceGP(
+    trials / bounds[1],
+    model.train_targets.unsqueeze(-1),
+    likelihood=ProbitLikelihood(guess_rate=1 / 4, lapse_rate=0.02),
+    mean_module=LinearContextMean([0], slope=5.0, falling=True),
+)
+ends = torch.tensor([[0.0, 0.5, 0.5], [1.0, 0.5, 0.5]])
+with torch.no_grad():
+    easy, hard = careful.probability_posterior(ends).mean.flatten().tolist()
+print(f"passed: {easy:.2f} of easy tests, {hard:.2f} of hard ones")
 
 # %% [markdown]
 # ## Pass or fail as a constraint

@@ -101,7 +101,8 @@ for passed, marker, color in ((True, "o", "#56B4E9"), (False, "X", ORANGE)):
     label = "passed" if passed else "failed"
     left.scatter(shown[:, 1], shown[:, 0], label=label, **style)
 left.set(xlabel=NAMES[1], ylabel=NAMES[0], title="the trials so far", xlim=(0, 1))
-left.legend()
+left.set_ylim(0, 20)
+left.legend(loc="upper right")
 plot_posterior_mean(model, space, names=NAMES, show_data=False, ax=right)
 right.set_ylabel("f(s₀, x): mean ± 2 sd")
 print(f"recommended now: x = {best.item():.2f}")

@@ -139,7 +139,7 @@ _ = right.legend(loc="upper center", ncols=3, fontsize="small")
 
 # %% [markdown]
 # **What to see.** The Hilbert-space features cannot be told from the kernel with the
-# naked eye. Eight random features get the neighbourhood of 0.3 right but invent
+# naked eye. Eight random features are right close to 0.3 but invent
 # correlations far away from it; 500 do the same on a smaller scale. Their number is
 # printed above: on an interval, fewer than twenty sine waves do better than 500 random
 # ones.
@@ -189,11 +189,12 @@ _ = axes[0, 2].legend(loc="upper right", fontsize="small")
 # %% [markdown]
 # **What to see.** The grey band is the posterior that samples should spread over. Where
 # trials are, it shrinks as they accumulate. In the gap nothing was tested and it stays
-# wide: the optimum may well be there. Decoupled paths (blue) spread over the band,
-# however many trials there are. Samples in weight space (orange) do something like it
-# with ten trials. With more, the trials on the two sides pin down all the weights there
-# are, and nothing is left to vary in the gap: the samples *agree with each other and
-# are wrong*.
+# wide: the optimum may well be there. Decoupled paths (blue) keep spreading in the gap,
+# however many trials there are; how far depends on the eight features that happened to
+# be drawn, and the next figure looks at many draws. Samples in weight space (orange) do
+# something like it with ten trials. With more, the trials on the two sides pin down all
+# the weights there are, and nothing is left to vary in the gap: the samples *agree with
+# each other and are wrong*.
 #
 # How bad is it? Below is the variance of samples in the middle of the gap, relative to
 # the exact posterior variance there: the median over draws of the features, and a band

@@ -197,7 +197,8 @@ plt.show()
 
 # %% [markdown]
 # **What to see.** The three curves were computed by the worker and sent back; they end
-# in the order of how much is chosen: parameters and context, parameters alone, nothing.
+# in the order of how much is chosen: parameters and context, parameters alone, nothing
+# (the first two within their standard errors).
 #
 # The studies of the project work in this way: `python -m benchmarks run binary` uses
 # the processors of one machine, and `--scheduler ADDRESS` a cluster. A task is one rule

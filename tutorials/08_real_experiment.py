@@ -313,8 +313,8 @@ database.close()
 # run an experiment. `--json` prints what a program can read.
 #
 # Here commands run by `python -m botorch_binary_context.experiment`, which is the same
-# program. Every process first imports PyTorch. To save this time, the last commands
-# call the program as a function.
+# program. Every process first imports PyTorch. To save this time, `status` and
+# `export` call the program as a function.
 
 # %%
 (folder / "aid.toml").write_text("""\
