@@ -137,8 +137,9 @@ for ax, model in zip(axes, (early, late), strict=False):
     shifted = value - value.mean() + mean.mean()
     ax.plot(side, shifted, color="black", ls="--", label="truth, shifted")
     ax.set_ylabel("value f(s₀, x)")
-    ax.set_title(f"after {len(model.train_targets)} random duels")
-    ax.legend(fontsize="small")
+    ax.set_title(f"after {len(model.train_targets)} random duels", pad=24)
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
+    ax.legend(ncols=4, fontsize="small", columnspacing=1, **above)
 with torch.no_grad():
     settings = space.at_reference(side.unsqueeze(-1))
     opponent = space.at_reference(best_x.reshape(1, 1)).expand_as(settings)
@@ -301,21 +302,24 @@ _ = right.legend(handles, ["first preferred", "second preferred"])
 
 # %% [markdown]
 # Why does a setting challenge the recommended one? `MaximallyUncertainChallenge` is the
-# standard deviation of the probability that it wins.
+# variance of the probability that it wins.
 
 # %%
 incumbent = space.at_reference(best.unsqueeze(0)).squeeze(0)
 challenge = MaximallyUncertainChallenge(model, incumbent)
 with torch.no_grad():
-    uncertainty = challenge(space.at_reference(side.reshape(-1, 1, 1)))
+    variance = challenge(space.at_reference(side.reshape(-1, 1, 1)))
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
-ax.plot(side, uncertainty, color=BLUE)
+ax.plot(side, variance, color=BLUE)
 ax.axvline(best.item(), color="0.4", ls="--", label="recommended")
-ax.set(xlabel="challenging setting x", ylabel="sd of the probability to win")
+ax.set(xlabel="challenging setting x", ylabel="variance of P(win)")
 _ = ax.legend()
 
 # %% [markdown]
-# **What to see.** SEE
+# **What to see.** A setting does not challenge itself, and one that is close to it has
+# nearly the same value: both outcomes are a toss-up, and the model knows it. The
+# challengers of the next duel are those of which the model cannot say how often they
+# would win.
 #
 # ## Twenty listeners at once
 #

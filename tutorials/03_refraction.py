@@ -51,9 +51,10 @@ from botorch_binary_context.plotting import (
 from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 
 SMOKE_TEST = os.environ.get("SMOKE_TEST")
-REPETITIONS = 3 if SMOKE_TEST else 10
+NUM_PATIENTS = 3 if SMOKE_TEST else 40
 LETTERS = 8 if SMOKE_TEST else 75
 torch.set_default_dtype(torch.double)
+torch.manual_seed(0)
 BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 NAMES = ["letter size (logMAR)", "sphere (D)", "cylinder (D)"]
 
@@ -114,6 +115,9 @@ plt.show()
 # the same in all directions. `POWER_VECTOR` has the two combinations as the rows of a
 # matrix, and `psychometric_gp(..., combinations=POWER_VECTOR)` has its lengthscales
 # along them. Any linear combinations will do, where your own system has natural ones.
+#
+# We examine many patients at once, with prescriptions anywhere within 3 dioptres; the
+# first is the one above.
 
 
 # %%
@@ -144,22 +148,26 @@ def learn(model):
     fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
 
 
-def examine(make_model, rule, learns=True, repetitions=REPETITIONS):
-    """Examine the patient; all repetitions are one batched model."""
+def examine(make_model, rule, learns=True):
+    """Examine all patients; they are one batched model."""
     torch.manual_seed(0)
     low, high = space.bounds
-    trials = low + (high - low) * torch.rand(repetitions, 5, 3)
-    model = make_model(trials, patient.observe(trials))
+    trials = low + (high - low) * torch.rand(NUM_PATIENTS, 5, 3)
+    model = make_model(trials, patients.observe(trials))
     acuity = []
     for i in range(LETTERS):
         trial = suggest(model, space, rule, seed=i)
-        model = model.condition_on_observations(trial, patient.observe(trial))
+        model = model.condition_on_observations(trial, patients.observe(trial))
         if learns and should_learn(i + 6):
             learn(model)
-        acuity.append(-patient.score(recommend(model, space)))
+        lens = recommend(model, space).unsqueeze(-2)  # one for each patient
+        acuity.append(-patients.score(lens).squeeze(-1))
     return model, torch.stack(acuity, dim=-1)
 
 
+prescriptions = 6 * torch.rand(NUM_PATIENTS, 2) - 3
+prescriptions[0] = patient.prescription
+patients = RefractionProblem(slope=5.0, prescription=prescriptions)
 _, another = examine(fitted_to_another, "ts-ald", learns=False)
 _, nobody = examine(fitted_to_nobody, "ts-ald")
 model, vectors = examine(of_power_vectors, "ts-ald")
@@ -178,13 +186,13 @@ ax.set(ylabel="acuity with the recommended lens (logMAR)", xlabel="letters")
 ax.set(yscale="log")
 
 # %% [markdown]
-# **What to see.** The same rule with three surrogates, mean and standard error of the
-# repetitions. SEE
+# **What to see.** The same rule with three surrogates, mean and standard error over the
+# patients. SEE
 #
 # ## One examination
 #
-# A look at the first repetition: which letters were shown, and what the model believes
-# at the end. For pictures we make a model of that repetition alone.
+# A look at the first patient: which letters were shown, and what the model believes
+# at the end. For pictures we make a model of that patient alone.
 
 # %%
 trials, answers = model.original_datapoints[0], model.train_targets[0].unsqueeze(-1)

@@ -189,9 +189,9 @@ quick = SearchOptions(num_restarts=2, raw_samples=64)
 print(f"suggest, with a quick search {suggest(model, space, 'cjes', quick, seed=0)}")
 
 # %% [markdown]
-# The upper confidence bounds take the lowest step, which anybody passes: they are meant
-# to choose the setting at a reference height, and leave the height to BALD. The two
-# that are about information take steps that may be passed or not.
+# The upper confidence bounds take the lowest step, where passing is easiest: they are
+# meant to choose the setting at a reference height, and leave the height to BALD. The
+# two that are about information take steps that may be passed or not.
 #
 # What is not a function but a part of the model is given to it:
 # `BinaryLaplaceGP(trials, outcomes, likelihood=ProbitLikelihood(guess_rate=1/4,

@@ -5,23 +5,23 @@ A simulated person answers a real experiment.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from statistics import NormalDist
 
-import torch
+from torch import Tensor
 
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.recommendation import Recommendation
-from botorch_binary_context.experiment.settings import Settings
+from botorch_binary_context.experiment.settings import PassFail, Settings
 from botorch_binary_context.experiment.space import NamedSpace, Values
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.experiment.variables import Context, Real
-from botorch_binary_context.problems import visual_acuity
+from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 
 #: The lens that the simulated person needs, in dioptres.
 NEEDED = {"sphere": -1.5, "cylinder": -0.75}
 SLOPE = 8.0
+NUM_LETTERS = 26
 LETTER_SIZES = tuple(round(0.1 * i, 1) for i in range(-3, 13))
 
 
@@ -37,11 +37,12 @@ def demo_settings() -> Settings:
             Context("letter size", reference=0.0, levels=LETTER_SIZES, harder="down")
         ],
     )
-    return Settings(space)
+    guesses = PassFail(guess_rate=1 / NUM_LETTERS)
+    return Settings(space, guesses, combinations=POWER_VECTOR)
 
 
 def smallest_letters(lens: Values) -> float:
-    r"""The size of letter, in logMAR, that is read half of the time through a lens.
+    r"""The acuity with a lens: letters of this size, in logMAR, are read half the time.
 
     Args:
         lens: The sphere and the cylinder.
@@ -49,8 +50,8 @@ def smallest_letters(lens: Values) -> float:
     Returns:
         Zero for the lens that is needed, more for others.
     """
-    errors = [float(lens[name]) - power for name, power in NEEDED.items()]
-    return visual_acuity(torch.tensor(errors, dtype=torch.float64, device="cpu")).item()
+    person = _person()
+    return -person.score(_row(person, lens, tuple(NEEDED))).item()
 
 
 def simulated_person(seed: int = 0) -> Callable[[Trial], bool]:
@@ -62,14 +63,21 @@ def simulated_person(seed: int = 0) -> Callable[[Trial], bool]:
     Returns:
         A function from trials to answers.
     """
-    generator = random.Random(seed)
+    generator, person = random.Random(seed), _person()
 
     def read(trial: Trial) -> bool:
-        size = float(trial.context["letter size"])
-        margin = SLOPE * (size - smallest_letters(trial.parameters))
-        return generator.random() < NormalDist().cdf(margin)
+        row = _row(person, trial.values, ("letter size", *NEEDED))
+        return generator.random() < person.success_probability(row).item()
 
     return read
+
+
+def _person() -> RefractionProblem:
+    return RefractionProblem(SLOPE, NUM_LETTERS, tuple(NEEDED.values()))
+
+
+def _row(person: RefractionProblem, values: Values, names: Sequence[str]) -> Tensor:
+    return person.prescription.new_tensor([float(values[name]) for name in names])
 
 
 def run_demo(

@@ -25,6 +25,10 @@ from botorch_binary_context.experiment.variables import (
     Real,
 )
 from botorch_binary_context.likelihoods import PreferenceLikelihood, ProbitLikelihood
+from botorch_binary_context.models.coordinates import (
+    CombineParameters,
+    check_combinations,
+)
 from botorch_binary_context.rules import BINARY_RULES, DUEL_RULES
 
 KERNELS = ("additive", "multiplicative", "product")
@@ -150,6 +154,10 @@ class Settings:
             "outputscale", "lengthscale" (one number, or one for each column of the
             parameters), "slope" (additive kernel), "context_lengthscale" (product
             kernel).
+        combinations: A row for each linear combination of the parameters, in their own
+            units, that is to have a lengthscale of its own in the place of the
+            parameters, where these act together; ``POWER_VECTOR`` for the sphere and
+            cylinder of a lens. None for the parameters themselves.
     """
 
     space: NamedSpace
@@ -159,6 +167,7 @@ class Settings:
     seed: int = 0
     initial_trials: int | None = None
     hyperparameters: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
+    combinations: Sequence[Sequence[float]] | None = None
 
     def __post_init__(self) -> None:
         if self.rule is None:
@@ -173,6 +182,10 @@ class Settings:
         self._check_kernel()
         for name in ("seed", "initial_trials"):
             _check_count(name, getattr(self, name))
+        if self.combinations is not None:
+            self._check_combinations()
+            rows = tuple(tuple(map(float, row)) for row in self.combinations)
+            object.__setattr__(self, "combinations", rows)
 
     def _check_rule(self) -> None:
         rules = self.feedback.rules
@@ -207,6 +220,43 @@ class Settings:
                 f"``kernel``, but got {', '.join(logs)} on a log scale."
             )
 
+    def _check_combinations(self) -> None:
+        others = [
+            parameter.name
+            for parameter in self.space.parameters
+            if not isinstance(parameter, Real)
+            or isinstance(parameter, Integer)
+            or parameter.scale != "linear"
+        ]
+        if others:
+            raise UnsupportedError(
+                "Expected parameters to be real numbers on a linear scale with "
+                f"``combinations``, but got {', '.join(others)}."
+            )
+        if self.kernel == "multiplicative":
+            raise UnsupportedError(
+                "Expected ``kernel`` to be 'additive' or 'product' with "
+                "``combinations``, but got 'multiplicative'."
+            )
+        self.coordinates()  # checks the matrix
+
+    def coordinates(self) -> CombineParameters | None:
+        r"""The input transform of models that takes parameters to combinations.
+
+        Returns:
+            The transform of encoded trials; None if there are no combinations.
+        """
+        if self.combinations is None:
+            return None
+        space = self.encoder().context_space
+        bounds = space.parameter_bounds.new_tensor(
+            [parameter.bounds for parameter in self.space.parameters]
+        )
+        widths = bounds[:, 1] - bounds[:, 0]
+        units = widths / widths.log().mean().exp()  # of the encoded parameters
+        rows = check_combinations(self.combinations, len(widths))
+        return CombineParameters(space, rows.to(units) * units)
+
     def encoder(self) -> Encoder:
         r"""The way between the user's units and the box of the models.
 
@@ -231,6 +281,7 @@ class Settings:
             "parameters": [_parameter_dict(p) for p in self.space.parameters],
             "contexts": [_without_none(asdict(c)) for c in self.space.contexts],
             "hyperparameters": dict(self.hyperparameters),
+            "combinations": self.combinations,
         }
 
     @classmethod

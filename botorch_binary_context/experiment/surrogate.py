@@ -17,6 +17,7 @@ import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
+from botorch.models.transforms.input import ChainedInputTransform, InputTransform
 from botorch.utils.sampling import manual_seed
 from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
@@ -153,17 +154,24 @@ class Surrogate:
         self._set(prior, self.settings.hyperparameters)
         X = self.rows(trials)
         Y = X.new_tensor([[t.outcome] for t in trials]).reshape(-1, 1)
-        snap = None if self.encoder.is_continuous else Snap(self.encoder, levels)
         arguments: dict[str, Any] = {
             "likelihood": self.settings.feedback.likelihood(),
             "covar_module": prior["covariance"],
             "mean_module": prior["mean"],
-            "input_transform": snap,
+            "input_transform": self._coordinates(levels),
         }
         if self.settings.feedback.num_sides == 1:
             return BinaryLaplaceGP(X, Y, **arguments).eval()
         context_dims = range(self.encoder.num_contexts)
         return PreferenceLaplaceGP(X, Y, context_dims=context_dims, **arguments).eval()
+
+    def _coordinates(self, levels: bool) -> InputTransform | None:
+        """To values that exist, if not all do, and then to combinations, if any."""
+        snap = None if self.encoder.is_continuous else Snap(self.encoder, levels)
+        combine = self.settings.coordinates()
+        if snap is None or combine is None:
+            return combine if snap is None else snap
+        return ChainedInputTransform(snap=snap, combine=combine)
 
     def fit(
         self, trials: Sequence[Trial], former: Hyperparameters

@@ -59,8 +59,8 @@ class CombineParameters(InputTransform):
         self.transform_on_train = True
         self.transform_on_eval = True
         self.transform_on_fantasize = True
-        A = _check_combinations(combinations, space)
         low, high = space.parameter_bounds
+        A = check_combinations(combinations, len(low)).to(low)
         width = (high - low).log().mean().exp()
         smallest, largest = space.context_bounds
         columns = [*space.parameter_dims, *space.context_dims]
@@ -94,15 +94,27 @@ class CombineParameters(InputTransform):
         return self.center + torch.linalg.solve(self.weights.mT, X, left=False)
 
 
-def _check_combinations(
-    combinations: Tensor | Sequence[Sequence[float]], space: ContextSpace
+def check_combinations(
+    combinations: Tensor | Sequence[Sequence[float]], dim: int
 ) -> Tensor:
-    bounds = space.parameter_bounds
-    A = torch.as_tensor(combinations, dtype=bounds.dtype, device=bounds.device)
-    dim = bounds.shape[-1]
+    r"""Raise an error unless combinations can replace parameters.
+
+    Args:
+        combinations: A row for each combination.
+        dim: The number of parameters.
+
+    Returns:
+        The combinations as a ``dim x dim`` matrix in double precision.
+    """
+    expected = (
+        f"Expected ``combinations`` to be an invertible {dim} x {dim} matrix, a row "
+        "for each combination of the parameters"
+    )
+    device = getattr(combinations, "device", torch.get_default_device())
+    try:
+        A = torch.as_tensor(combinations, dtype=torch.double, device=device)
+    except (TypeError, ValueError) as error:
+        raise InputDataError(f"{expected}, but got {combinations!r}.") from error
     if A.shape != (dim, dim) or not bool(torch.linalg.det(A).abs() > 0):
-        raise InputDataError(
-            f"Expected ``combinations`` to be an invertible {dim} x {dim} matrix, a "
-            f"row for each combination of the parameters, but got {A.tolist()}."
-        )
+        raise InputDataError(f"{expected}, but got {A.tolist()}.")
     return A

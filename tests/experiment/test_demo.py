@@ -33,7 +33,7 @@ def test_person() -> None:
         return sum(read(trial) for _ in range(400)) / 400
 
     assert share(0.5) == 1.0
-    assert share(-0.3) < 0.05
+    assert 0.0 < share(-0.3) < 0.1  # by guesses
     assert 0.4 < share(0.0) < 0.6
 
 

@@ -14,11 +14,13 @@ from botorch.exceptions import InputDataError, UnsupportedError
 from botorch_binary_context.experiment import (
     Context,
     Duels,
+    Experiment,
     NamedSpace,
     PassFail,
     Real,
     Settings,
 )
+from botorch_binary_context.problems import POWER_VECTOR
 from tests.experiment.simulation import CONTINUOUS, MIXED, duels, pass_fail
 
 PLAIN = NamedSpace([Real("x", 0, 1)])
@@ -198,3 +200,65 @@ def test_multiplicative_contexts_keep_their_zero() -> None:
     settings = pass_fail(CONTINUOUS, kernel="multiplicative")
     assert settings.encoder().context_space.bounds[:, 0].tolist() == [0.0, 1.0]
     assert pass_fail().encoder().context_space.bounds[:, 0].tolist() == [-1.0, 1.0]
+
+
+LENS = NamedSpace(
+    [Real("sphere", -4, 4), Real("cylinder", -3, 0)],
+    [Context("size", reference=0.0, levels=(-0.5, 0.0, 0.5, 1.0), harder="down")],
+)
+
+
+class TestCombinations:
+    def test_round_trip(self) -> None:
+        settings = Settings(LENS, combinations=[[1, 0.5], [0, 0.5]])
+        assert settings.combinations == POWER_VECTOR
+        content = json.loads(json.dumps(settings.to_dict()))
+        assert Settings.from_dict(content) == settings
+        del content["combinations"]  # as in journals from before there were any
+        assert Settings.from_dict(content).combinations is None
+
+    def test_coordinates_are_those_of_the_users_units(self) -> None:
+        settings = Settings(LENS, combinations=POWER_VECTOR)
+        transform, encoder = settings.coordinates(), settings.encoder()
+        assert transform is not None
+        lenses = [(-4.0, -3.0), (1.0, -1.0), (4.0, 0.0)]
+        rows = [
+            encoder.encode({"size": 0.0}, [{"sphere": s, "cylinder": c}])
+            for s, c in lenses
+        ]
+        found = transform(torch.cat(rows))
+        power = torch.tensor([(s + c / 2, c / 2) for s, c in lenses]).double()
+        expected = (power - power[0]) / (8.0 * 3.0) ** 0.5
+        assert torch.allclose(found[:, 1:] - found[0, 1:], expected)
+        assert torch.allclose(found[:, 0], torch.cat(rows)[:, 0])
+        assert Settings(LENS).coordinates() is None
+
+    @pytest.mark.parametrize(
+        ("space", "arguments", "message"),
+        [
+            (LENS, {"combinations": [[1.0, 0.5]]}, "``combinations``.*2 x 2"),
+            (MIXED, {"combinations": POWER_VECTOR}, "linear scale"),
+            (
+                LENS,
+                {"combinations": POWER_VECTOR, "kernel": "multiplicative"},
+                "kernel",
+            ),
+        ],
+    )
+    def test_wrong(
+        self, space: NamedSpace, arguments: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises((InputDataError, UnsupportedError), match=message):
+            Settings(space, **arguments)
+
+    def test_experiment(self, tmp_path: Path) -> None:
+        settings = Settings(LENS, combinations=POWER_VECTOR, initial_trials=2)
+        with Experiment.create(tmp_path / "journal", settings) as experiment:
+            for i in range(7):
+                experiment.tell(experiment.ask().id, i % 2)
+        with Experiment.open(tmp_path / "journal") as experiment:
+            assert experiment.settings == settings
+            assert experiment.ask().context["size"] in (-0.5, 0.0, 0.5, 1.0)
+            best = experiment.recommend()
+        assert -4 <= float(best.parameters["sphere"]) <= 4
+        assert all(low < high for low, high in best.uncertainty.values())

@@ -213,7 +213,13 @@ class TestCombinations(StrictTestCase):
             psychometric_gp(X[:, :2], X[:, :1].sign().relu(), SPACE)
 
     def test_wrong_combinations(self) -> None:
-        for wrong in ([[1.0, 0.5]], [[1.0, 0.5], [2.0, 1.0]], [[1.0, math.nan]] * 2):
+        for wrong in (
+            [[1.0, 0.5]],
+            [[1.0, 0.5], [2.0, 1.0]],
+            [[1.0, math.nan]] * 2,
+            [[1.0], [1.0, 2.0]],
+            "MJ",
+        ):
             with self.assertRaisesRegex(InputDataError, "``combinations``.*2 x 2"):
                 CombineParameters(SPACE, wrong)
 
