@@ -15,7 +15,12 @@ from matplotlib.figure import Figure
 from benchmarks.analysis import Analysis
 from benchmarks.figures import draw_curves, save_figure
 from benchmarks.patient import draw_patient
-from benchmarks.refraction import name_case, parse_slope
+from benchmarks.refraction import (
+    SURROGATES,
+    name_case,
+    parse_slope,
+    parse_surrogate,
+)
 from benchmarks.tables import format_table
 
 TARGETS = (0.1, 0.05, 0.025)  # in logMAR
@@ -57,6 +62,8 @@ def describe(analysis: Analysis, folder: Path) -> list[str]:
     cases = [case for case in analysis.functions if parse_slope(case) == SLOPE]
     draw_patient(SLOPE, folder / "patient.png")
     sections = [_describe_patient()]
+    if any(map(parse_surrogate, cases)):
+        sections.append(_describe_surrogates())
     if cases:
         sections.append(_describe_curves(analysis, cases, folder))
     if analysis.functions:
@@ -71,6 +78,12 @@ def _describe_patient() -> str:
         "of 1' (its figure S3), for a slope of "
         f"{SLOPE}.\n\n![The simulated patient](patient.png)"
     )
+
+
+def _describe_surrogates() -> str:
+    """What the surrogates are, each in terms of the one before it."""
+    rows = [f"- `{name}`: {surrogate.adds}" for name, surrogate in SURROGATES.items()]
+    return "\n".join(["## Surrogates\n\nEach adds to the one above it:\n", *rows])
 
 
 def _describe_curves(analysis: Analysis, cases: Sequence[str], folder: Path) -> str:
@@ -127,7 +140,14 @@ def _describe_ends(analysis: Analysis) -> str:
     ]
     return (
         f"## Acuity at the end\n\nThe mean over the seeds after {analysis.iterations} "
-        "trials, in logMAR.\n\n" + format_table(["rule", *analysis.functions], rows)
+        "trials, in logMAR.\n\n"
+        + format_table(["rule", *analysis.functions], rows)
+        + "\n\nMore of every case is in the tables below: the mean over the seeds in "
+        "logMAR, at the end with its standard error and the worst seed; the mean "
+        "errors of the lens at the end in dioptres, with their signs and standard "
+        "errors, and of their absolute values; and the trial from which on the mean "
+        "acuity stays at a target or below it. Trials are counted after the random "
+        "ones."
     )
 
 
@@ -141,15 +161,9 @@ def _describe_case(analysis: Analysis, case: str) -> str:
     ]
     header = ["rule", *(f"VA after {trial}" for trial in checkpoints)]
     header += [f"VA after {analysis.iterations}", "worst seed"]
-    header += ["sphere", "|sphere|", "cylinder", "|cylinder|"]
+    header += ["sphere", "sphere, absolute", "cylinder", "cylinder, absolute"]
     header += [f"trials to {target}" for target in TARGETS]
-    text = (
-        f"## Acuity: {case}\n\nThe mean over the seeds in logMAR, at the end with its "
-        "standard error and the worst seed; the mean errors of the lens at the end in "
-        "dioptres, with their signs and standard errors, and without; and the trial "
-        "from which on the mean acuity stays at a target or below it. Trials are "
-        "counted after the random ones.\n\n"
-    )
+    text = f"## Acuity: {case}\n\n"
     if case == name_case(SLOPE):
         text += (
             f"The paper reports VA {PAPER_ACUITY}, sphere {PAPER_SPHERE} ± "

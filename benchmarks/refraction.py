@@ -6,9 +6,9 @@ of the box, and the surrogate, ``θ s s' + k(x,x')``, has the hyperparameters th
 maximise the likelihood of 1000 simulated responses of the same patient.
 
 ``refraction-anywhere`` draws a prescription for every seed, and compares the paper's
-surrogate with the default of the package for psychometric functions, which nobody has
-fitted to the patient. ``refraction-steps`` goes from the one to the other, one change
-at a time.
+surrogate, fitted to a patient with the prescription (0, 0), with the default of the
+package for psychometric functions, of power vectors, which was fitted to nobody.
+``refraction-steps`` goes from the one to the other in steps.
 """
 
 from __future__ import annotations
@@ -170,6 +170,18 @@ def parse_slope(case: str) -> int:
     return int(case.split(",")[0].removeprefix("slope "))
 
 
+def parse_surrogate(case: str) -> str:
+    r"""The surrogate in the name of a case.
+
+    Args:
+        case: The name.
+
+    Returns:
+        The name of the surrogate; empty if there is none.
+    """
+    return case.partition(", ")[2]
+
+
 # Models of increasing care, each as a function of the trials, their outcomes, the
 # hyperparameters of the paper's surrogate and the patient.
 ModelMaker = Callable[[Tensor, Tensor, PaperSurrogate, RefractionProblem], LaplaceGP]
@@ -233,11 +245,13 @@ class Surrogate:
     r"""A way to model a patient.
 
     Attributes:
+        adds: What it has that the surrogate before it in the table has not.
         make: Makes the model.
         learns: Whether hyperparameters are learned as trials come in.
         reference_size: The letter size at which the UCB is evaluated, in logMAR.
     """
 
+    adds: str
     make: ModelMaker
     learns: bool = False
     reference_size: float = 0.5
@@ -245,15 +259,35 @@ class Surrogate:
 
 # The paper does not say at which size; this one was chosen for its surrogate.
 PAPER_SIZE = 1.0
-#: From the paper's surrogate to the package's default, one change at a time.
+#: From the paper's surrogate to the package's default of power vectors, in steps.
 SURROGATES = {
-    "paper": Surrogate(as_in_the_paper, reference_size=PAPER_SIZE),
-    "level": Surrogate(with_a_level, reference_size=PAPER_SIZE),
-    "robust": Surrogate(with_robust_lengthscales),
-    "direction": Surrogate(with_a_direction),
-    "learned": Surrogate(with_a_direction, learns=True),
-    "default": Surrogate(with_guesses, learns=True),
-    "power": Surrogate(with_power_vectors, learns=True),
+    "paper": Surrogate(
+        "the paper's, fitted to a patient with the prescription (0, 0)",
+        as_in_the_paper,
+        reference_size=PAPER_SIZE,
+    ),
+    "level": Surrogate(
+        "a constant in the kernel, for the level of the performance",
+        with_a_level,
+        reference_size=PAPER_SIZE,
+    ),
+    "robust": Surrogate(
+        "the Matérn kernel of `psychometric_gp`, with lengthscales and scales fitted "
+        "to nobody; the UCB at letters of 0.5 logMAR instead of 1",
+        with_robust_lengthscales,
+    ),
+    "direction": Surrogate(
+        "a prior mean that knows that large letters are easier", with_a_direction
+    ),
+    "learned": Surrogate(
+        "hyperparameters that are learned as trials come in", with_a_direction, True
+    ),
+    "default": Surrogate(
+        "the guess rate of the task; this is `psychometric_gp`", with_guesses, True
+    ),
+    "power": Surrogate(
+        "lengthscales along the power vector of a lens", with_power_vectors, True
+    ),
 }
 LEARN_AT = frozenset(filter(should_learn, range(151)))
 MOST_POWER = 3.0  # of the prescriptions that are drawn
@@ -289,7 +323,7 @@ def anywhere_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
     Returns:
         The case.
     """
-    surrogate = SURROGATES[name.split(", ")[1]]
+    surrogate = SURROGATES[parse_surrogate(name)]
     problem = RefractionProblem(
         parse_slope(name),
         prescription=draw_prescriptions(seeds),

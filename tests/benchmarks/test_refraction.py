@@ -25,6 +25,7 @@ from benchmarks.refraction import (
     load,
     name_case,
     parse_slope,
+    parse_surrogate,
 )
 from benchmarks.report import write_report
 from benchmarks.runner import run_study
@@ -51,6 +52,8 @@ class TestSurrogates(StrictTestCase):
         for slope in SLOPES:
             self.assertEqual(parse_slope(name_case(slope)), slope)
             self.assertEqual(parse_slope(name_case(slope, "default")), slope)
+            self.assertEqual(parse_surrogate(name_case(slope, "default")), "default")
+            self.assertEqual(parse_surrogate(name_case(slope)), "")
 
     def test_kernel_of_the_paper(self) -> None:
         X = uniform(5, 3)
@@ -178,6 +181,7 @@ class TestReport(StrictTestCase):
         self.assertIn("0.0248", text)
         self.assertIn("logMAR, negated", text)
         self.assertNotIn("surrogates.png", text)
+        self.assertNotIn("## Surrogates", text)
 
     def test_case_of_known_results(self) -> None:
         seeds, iterations = 2, 4
@@ -228,5 +232,6 @@ class TestReport(StrictTestCase):
                 self.assertIn(figure, text)
                 self.assertGreater((root / name / figure).stat().st_size, 10_000)
         self.assertIn("| rule | slope 5, paper | slope 5, default |", text)
+        self.assertIn("- `learned`: hyperparameters that are learned", text)
         for case in cases:
             self.assertIn(f"## Acuity: {case}\n", text)
