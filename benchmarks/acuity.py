@@ -4,6 +4,7 @@ What a study of refraction shows beyond its ranking: acuity, and the errors of l
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
+from scipy.stats import wilcoxon
 
 from benchmarks.analysis import Analysis
 from benchmarks.figures import draw_curves, save_figure
@@ -62,8 +64,8 @@ def describe(analysis: Analysis, folder: Path) -> list[str]:
     cases = [case for case in analysis.functions if parse_slope(case) == SLOPE]
     draw_patient(SLOPE, folder / "patient.png")
     sections = [_describe_patient()]
-    if any(map(parse_surrogate, cases)):
-        sections.append(_describe_surrogates())
+    if any(map(parse_surrogate, analysis.functions)):
+        sections += [_describe_surrogates(), _describe_steps(analysis)]
     if cases:
         sections.append(_describe_curves(analysis, cases, folder))
     if analysis.functions:
@@ -84,6 +86,33 @@ def _describe_surrogates() -> str:
     """What the surrogates are, each in terms of the one before it."""
     rows = [f"- `{name}`: {surrogate.adds}" for name, surrogate in SURROGATES.items()]
     return "\n".join(["## Surrogates\n\nEach adds to the one above it:\n", *rows])
+
+
+def _describe_steps(analysis: Analysis) -> str:
+    """What a surrogate gains over the one before it, on the same patients."""
+    acuity = -analysis.scores(analysis.rules).swapaxes(0, 1)  # functions x rules x …
+    rows = []
+    cases = zip(analysis.functions, acuity, strict=True)
+    for (before, old), (after, new) in itertools.pairwise(cases):
+        if parse_slope(before) != parse_slope(after):
+            continue
+        for rule, x, y in zip(analysis.rules, old, new, strict=True):
+            ends = _compare(x[:, -1], y[:, -1])
+            curves = _compare(x.mean(axis=-1), y.mean(axis=-1))
+            step = f"{before} → {parse_surrogate(after)}, `{rule}`"
+            rows.append([step, *ends, *curves])
+    header = ["step and rule", "VA at the end", "p", "VA, mean of the curve", "p"]
+    return (
+        "## Steps\n\nFrom one surrogate to the next, on the same patients, with the p "
+        "of Wilcoxon's signed-rank test (two-sided, not corrected for the number of "
+        "comparisons).\n\n" + format_table(header, rows)
+    )
+
+
+def _compare(before: np.ndarray, after: np.ndarray) -> tuple[str, str]:
+    """Two means, and how likely such a difference is by chance."""
+    p = wilcoxon(before, after).pvalue if np.any(before != after) else 1.0
+    return f"{before.mean():.3f} → {after.mean():.3f}", f"{p:.2g}"
 
 
 def _describe_curves(analysis: Analysis, cases: Sequence[str], folder: Path) -> str:
