@@ -44,7 +44,7 @@ def draw_letters(ax: Any) -> None:
         middle = size[(chance - 0.5).abs().argmin()]
         ax.text(middle + 0.06, 0.5, name, color=color, va="center")
         ax.axvspan(size[is_open][0], size[is_open][-1], color=color, alpha=0.15)
-    ax.text(-1.0, 0.1, "always misread:\ntells nothing", va="bottom")
+    ax.text(-1.1, 0.1, "always misread:\ntells nothing", va="bottom")
     ax.text(1.95, 0.94, "always read:\ntells nothing", ha="right", va="top")
     ax.set(xlabel=NAMES[0], ylabel="probability that the letter is read")
     ax.set_title("Only some letters tell something about a lens …")

@@ -34,6 +34,8 @@ from botorch_binary_context import (
     CombineParameters,
     LaplaceMarginalLogLikelihood,
     LinearContextMean,
+    SearchOptions,
+    suggest,
 )
 from botorch_binary_context.problems import RefractionProblem
 from tests.benchmarks.studies import compute_here
@@ -147,6 +149,13 @@ class TestCases(StrictTestCase):
             lens = torch.tensor(frame.select("sphere", "cylinder").to_numpy())
             score = torch.tensor(frame["score"].to_numpy())
             self.assertAllClose(problem.score(lens), score, atol=1e-5)
+
+    def test_search_of_the_knowledge_gradient(self) -> None:
+        with mock.patch("benchmarks.experiment.suggest", wraps=suggest) as spy:
+            run_task(make_task("slope 3", "cbkg", iterations=1))
+            run_task(make_task("slope 3", "random", iterations=1))
+        found = [call.args[3].num_restarts for call in spy.call_args_list]
+        self.assertEqual(found, [3, SearchOptions().num_restarts])
 
     def test_learning(self) -> None:
         task = make_task(name_case(5, "default"), iterations=5)
