@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -111,7 +112,8 @@ def _describe_steps(analysis: Analysis) -> str:
 
 def _compare(before: np.ndarray, after: np.ndarray) -> tuple[str, str]:
     """Two means, and how likely such a difference is by chance."""
-    p = wilcoxon(before, after).pvalue if np.any(before != after) else 1.0
+    test: Any = wilcoxon(before, after) if np.any(before != after) else None
+    p = 1.0 if test is None else test.pvalue
     return f"{before.mean():.3f} → {after.mean():.3f}", f"{p:.2g}"
 
 

@@ -221,13 +221,8 @@ class Settings:
             )
 
     def _check_combinations(self) -> None:
-        others = [
-            parameter.name
-            for parameter in self.space.parameters
-            if not isinstance(parameter, Real)
-            or isinstance(parameter, Integer)
-            or parameter.scale != "linear"
-        ]
+        linear = {parameter.name for parameter in self._linear_parameters()}
+        others = [p.name for p in self.space.parameters if p.name not in linear]
         if others:
             raise UnsupportedError(
                 "Expected parameters to be real numbers on a linear scale with "
@@ -240,6 +235,14 @@ class Settings:
             )
         self.coordinates()  # checks the matrix
 
+    def _linear_parameters(self) -> list[Real]:
+        """The parameters that linear combinations make sense of."""
+        return [
+            parameter
+            for parameter in self.space.parameters
+            if type(parameter) is Real and parameter.scale == "linear"
+        ]
+
     def coordinates(self) -> CombineParameters | None:
         r"""The input transform of models that takes parameters to combinations.
 
@@ -250,7 +253,7 @@ class Settings:
             return None
         space = self.encoder().context_space
         bounds = space.parameter_bounds.new_tensor(
-            [parameter.bounds for parameter in self.space.parameters]
+            [parameter.bounds for parameter in self._linear_parameters()]
         )
         widths = bounds[:, 1] - bounds[:, 0]
         units = widths / widths.log().mean().exp()  # of the encoded parameters

@@ -127,7 +127,7 @@ class RefractionProblem(ContextProblem):
             raise InputDataError(
                 f"Expected ``slope`` to be positive and finite, but got {slope}."
             )
-        if num_alternatives != int(num_alternatives) or num_alternatives < 2:
+        if not float(num_alternatives).is_integer() or num_alternatives < 2:
             raise InputDataError(
                 "Expected ``num_alternatives`` to be an integer, at least 2, but got "
                 f"{num_alternatives}."
@@ -216,8 +216,10 @@ class RefractionProblem(ContextProblem):
 
 
 def _check_prescription(prescription: Sequence[float] | Tensor) -> Tensor:
-    device = getattr(prescription, "device", torch.get_default_device())
-    dtype = getattr(prescription, "dtype", torch.double)
+    device, dtype = torch.get_default_device(), torch.double
+    if isinstance(prescription, Tensor):
+        device = prescription.device
+        dtype = prescription.dtype if prescription.is_floating_point() else dtype
     expected = (
         "Expected ``prescription`` to be sphere and cylinder, ``batch_shape x 2``, at "
         f"most {MAX_POWER:g} dioptres"

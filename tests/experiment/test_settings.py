@@ -261,4 +261,4 @@ class TestCombinations:
             assert experiment.ask().context["size"] in (-0.5, 0.0, 0.5, 1.0)
             best = experiment.recommend()
         assert -4 <= float(best.parameters["sphere"]) <= 4
-        assert all(low < high for low, high in best.uncertainty.values())
+        assert all(float(low) < float(high) for low, high in best.uncertainty.values())

@@ -213,6 +213,7 @@ class TestCombinations(StrictTestCase):
             psychometric_gp(X[:, :2], X[:, :1].sign().relu(), SPACE)
 
     def test_wrong_combinations(self) -> None:
+        wrong: Any
         for wrong in (
             [[1.0, 0.5]],
             [[1.0, 0.5], [2.0, 1.0]],

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -111,6 +112,7 @@ class TestProblem(StrictTestCase):
             ("slope", math.inf),
             ("num_alternatives", 1),
             ("num_alternatives", 2.5),
+            ("num_alternatives", math.nan),
             ("reference_size", 5.0),
             ("prescription", "ab"),
             ("prescription", [[1.0, 2.0], [3.0]]),
@@ -145,6 +147,11 @@ class TestProblem(StrictTestCase):
                 X = trials(4)
                 problem.observe(X)
         self.assertEqual(problem.score(X[:, 1:].float()).dtype, torch.float)
+
+    def test_prescription_of_any_kind(self) -> None:
+        for prescription in ((1, -1), np.array([1.0, -1.0]), torch.tensor([1, -1])):
+            problem = RefractionProblem(prescription=prescription)  # pyright: ignore
+            self.assertAllClose(problem.prescription, double([1.0, -1.0]))
 
     def test_single_precision(self) -> None:
         problem = RefractionProblem(prescription=double([1.0, -1.0]).float())
