@@ -48,7 +48,9 @@ def ranking(study: str) -> dict[str, list[str]]:
     return {row[0].strip("`"): row for row in rows if row[0].startswith("`")}
 
 
-@pytest.mark.parametrize(("study", "num_rules"), [("binary", 7), ("duels", 5)])
+@pytest.mark.parametrize(
+    ("study", "num_rules"), [("binary", 7), ("duels", 5), ("refraction", 6)]
+)
 def test_results_are_those_of_the_reports(study: str, num_rules: int) -> None:
     (line,) = (x for x in README.read_text().splitlines() if f"results/{study}/" in x)
     for cell, column in zip(line.strip("| ").split(" | ")[1:], (-1, 5), strict=True):
