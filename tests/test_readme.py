@@ -60,6 +60,32 @@ def test_results_are_those_of_the_reports(study: str, num_rules: int) -> None:
         assert list(scores) == sorted(scores, key=lambda r: -int(scores[r]))
 
 
+def acuity_at_the_end(study: str, case: str, rule: str, trials: int) -> tuple[str, str]:
+    """The mean acuity and that of the worst seed, as a report has them."""
+    report = README.parent / "benchmarks" / "results" / study / "report.md"
+    text = report.read_text(encoding="utf-8")
+    table = text.split(f"## Acuity: {case}\n")[1].split("\n## ")[0]
+    header, *rows = (
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in table.splitlines()
+        if line.startswith("|")
+    )
+    (row,) = (row for row in rows if row[0] == f"`{rule}`")
+    cells = dict(zip(header, row, strict=True))
+    return cells[f"VA after {trials}"].split()[0], cells["worst seed"]
+
+
+def test_acuities_are_those_of_the_reports() -> None:
+    text = README.read_text().split("In the eye examination")[1].split("\n\n")[0]
+    in_centre = acuity_at_the_end("refraction", "slope 5", "ucb-ald", 260)[0]
+    ours, theirs = (
+        acuity_at_the_end("refraction-anywhere", f"slope 5, {name}", "ts-ald", 150)
+        for name in ("power", "paper")
+    )
+    numbers = re.findall(r"0\.\d+", text)
+    assert numbers == [in_centre, "0.0248", *ours, *theirs]
+
+
 def test_results_of_the_harder_family() -> None:
     text = README.read_text().split("results/threshold/")[1].split("\n\n")[0]
     scores = dict(re.findall(r"`([\w-]+)` (\d+)", text))
