@@ -54,8 +54,7 @@ REFRACTION_SCHEMA = pl.Schema({**SCHEMA, "sphere": pl.Float32, "cylinder": pl.Fl
 
 # Rules draw from the generator of the process, so a process runs one task at a time,
 # also in a Dask worker with several threads.
-# The search for the hyperparameters of a whole batch would go on for thrice as long to
-# change them by less than a hundredth.
+# The last digits of the hyperparameters of a whole batch do not pay for their time.
 FIT_OPTIONS = {"ftol": 1e-6}
 _ONE_AT_A_TIME = threading.Lock()
 

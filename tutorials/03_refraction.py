@@ -190,8 +190,8 @@ ax.set(yscale="log")
 # patients. Both that were fitted to nobody leave the one that was fitted to somebody
 # else far behind. Power vectors are ahead between 30 and 55 letters here, and their
 # worst patient is better off at the end. Which change matters how much, with more
-# letters and other rules, is what the study `refraction-steps` asks: there power
-# vectors nearly halve the mean acuity after 150 letters.
+# letters and other rules, is what the study `refraction-steps` asks: there, with this
+# rule, power vectors nearly halve the mean acuity after 150 letters.
 #
 # ## One examination
 #

@@ -47,8 +47,8 @@ def psychometric_gp(
     factor of 1.6 either way. The parameters change ``f`` by about 3 around a level that
     is not known, and a peak may be as narrow as a third of the box. Slope, size and
     lengthscales are to be learned as trials come in (:func:`should_learn` is a schedule
-    for that). Parameters that act together, as sphere and cylinder of a lens do, are
-    best replaced by ``combinations`` that do not
+    for that). Parameters that act together, as sphere and cylinder of a lens do, can be
+    replaced by ``combinations`` that do not
     (:data:`~botorch_binary_context.problems.refraction.POWER_VECTOR` for a lens).
 
     Args:
