@@ -12,11 +12,15 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
 from scipy.stats import wilcoxon
 
 from benchmarks.analysis import Analysis
-from benchmarks.figures import draw_curves, save_figure
+from benchmarks.figures import (
+    draw_curves,
+    label_panels,
+    make_panels,
+    save_figure,
+)
 from benchmarks.patient import draw_patient
 from benchmarks.refraction import (
     SURROGATES,
@@ -66,7 +70,7 @@ def describe(analysis: Analysis, folder: Path) -> list[str]:
     draw_patient(SLOPE, folder / "patient.png")
     sections = [_describe_patient()]
     if any(map(parse_surrogate, analysis.functions)):
-        sections += [_describe_surrogates(), _describe_steps(analysis)]
+        sections += [_describe_surrogates(analysis), _describe_steps(analysis)]
     if cases:
         sections.append(_describe_curves(analysis, cases, folder))
     if analysis.functions:
@@ -83,9 +87,13 @@ def _describe_patient() -> str:
     )
 
 
-def _describe_surrogates() -> str:
+def _describe_surrogates(analysis: Analysis) -> str:
     """What the surrogates are, each in terms of the one before it."""
-    rows = [f"- `{name}`: {surrogate.adds}" for name, surrogate in SURROGATES.items()]
+    shown = set(map(parse_surrogate, analysis.study.functions))
+    rows = [
+        f"- `{name}`{'' if name in shown else ' (not in this study)'}: {surrogate.adds}"
+        for name, surrogate in SURROGATES.items()
+    ]
     return "\n".join(["## Surrogates\n\nEach adds to the one above it:\n", *rows])
 
 
@@ -144,19 +152,12 @@ def _draw_panels(
     by: str = "rule",
 ) -> None:
     """A panel for every case and a curve for every rule, or the other way round."""
-    columns = min(COLUMNS, max(len(panels), 1))
-    rows = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(5 * columns + 1.5, 4 * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    figure, axes = make_panels(panels, COLUMNS, (5.5, 4), sharex=True, sharey=True)
     of_panel = "function" if by == "rule" else "rule"
-    for ax, panel in zip(axes.flat, panels, strict=False):
+    for ax, panel in zip(axes, panels, strict=True):
         draw_curves(ax, curves.filter(pl.col(of_panel) == panel), names, by)
         ax.set(title=panel, yscale="log", ylim=(3e-3, 1.5))
-    for ax in axes.flat[len(panels) :]:
-        ax.set_axis_off()
-    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside right upper")
-    figure.supxlabel("trials after the random ones")
-    figure.supylabel("visual acuity, logMAR")
+    label_panels(figure, axes, "visual acuity, logMAR", "outside right upper", 1)
     save_figure(figure, path)
 
 
@@ -199,8 +200,8 @@ def _describe_case(analysis: Analysis, case: str) -> str:
         text += (
             f"The paper reports VA {PAPER_ACUITY}, sphere {PAPER_SPHERE} ± "
             f"{PAPER_SPHERE_ERROR} and cylinder {PAPER_CYLINDER} ± "
-            f"{PAPER_CYLINDER_ERROR} for `ucb-ald`. A standard error above the mean "
-            "means that the errors of the lens have signs.\n\n"
+            f"{PAPER_CYLINDER_ERROR} for `ucb-ald`: a mean below its standard error "
+            "can only be one of errors with signs, as they are here.\n\n"
         )
     return text + format_table(header, rows)
 

@@ -52,10 +52,10 @@ SCHEMA = pl.Schema(
 #: Further columns of refraction: the errors of the inferred prescription, in dioptres.
 REFRACTION_SCHEMA = pl.Schema({**SCHEMA, "sphere": pl.Float32, "cylinder": pl.Float32})
 
-# Rules draw from the generator of the process, so a process runs one task at a time,
-# also in a Dask worker with several threads.
 # The last digits of the hyperparameters of a whole batch do not pay for their time.
 FIT_OPTIONS = {"ftol": 1e-6}
+# Rules draw from the generator of the process, so a process runs one task at a time,
+# also in a Dask worker with several threads.
 _ONE_AT_A_TIME = threading.Lock()
 
 

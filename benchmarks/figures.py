@@ -62,17 +62,39 @@ def draw_regret(analysis: Analysis, path: Path) -> None:
     """
     curves = analysis.curves()
     names = [x for x in analysis.study.functions if x in curves["function"]]
-    columns = min(COLUMNS, len(names))
-    rows = math.ceil(len(names) / columns)
-    figure = Figure(figsize=(3.2 * columns, 2.4 * rows + 1.2), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for ax, name in zip(axes, names, strict=False):
+    figure, axes = make_panels(names, COLUMNS, (3.2, 2.4))
+    for ax, name in zip(axes, names, strict=True):
         draw_curves(ax, curves.filter(pl.col("function") == name), analysis.rules)
         ax.set_title(name, fontsize=9)
+        ax.set_yscale("log")
+    label_panels(figure, axes, "regret", "outside upper center", COLUMNS)
+    save_figure(figure, path)
+
+
+def make_panels(
+    names: Sequence[str], max_columns: int, size: tuple[float, float], **kwargs: Any
+) -> tuple[Figure, list[Any]]:
+    r"""A figure with a panel for every name, row by row.
+
+    Args:
+        names: The names.
+        max_columns: The largest number of panels in a row.
+        size: The width and height of a panel, in inches.
+        kwargs: Further arguments of :meth:`Figure.subplots`.
+
+    Returns:
+        The figure, with some space for a legend, and the panels.
+    """
+    columns = min(max_columns, len(names))
+    rows = math.ceil(len(names) / columns)
+    figsize = (size[0] * columns, size[1] * rows + 1.2)
+    figure = Figure(figsize=figsize, layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, **kwargs).ravel()
     for ax in axes[len(names) :]:
         ax.set_axis_off()
-    _add_legend(figure, list(axes[: len(names)]))
-    save_figure(figure, path)
+    for ax in axes[max(len(names) - columns, 0) : len(names)]:
+        ax.tick_params(labelbottom=True)  # though there is an empty place below
+    return figure, list(axes[: len(names)])
 
 
 def draw_curves(
@@ -82,7 +104,7 @@ def draw_curves(
 
     Args:
         ax: The axes.
-        curves: What :meth:`Analysis.curves` returned, of one function.
+        curves: What :meth:`Analysis.curves` returned, of one panel.
         names: The rules.
         by: The column that tells the curves apart, if it is not the rule.
     """
@@ -98,21 +120,29 @@ def draw_curves(
         ax.fill_between(
             steps, mean - error, mean + error, color=color, alpha=0.25, linewidth=0
         )
-    ax.tick_params(labelsize=7)
+    ax.tick_params(labelsize=7, which="both")
     ax.xaxis.get_major_locator().set_params(integer=True)
 
 
-def _add_legend(figure: Figure, axes: Sequence[Any]) -> None:
-    """One legend for all panels, with every rule that any of them shows."""
+def label_panels(
+    figure: Figure, axes: Sequence[Any], what: str, loc: Any, ncols: int
+) -> None:
+    r"""One legend for all panels, with every curve that any of them shows, and axes.
+
+    Args:
+        figure: The figure.
+        axes: Its panels.
+        what: What the curves show.
+        loc: Where the legend goes.
+        ncols: The number of its columns.
+    """
     handles = {}
     for ax in axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(
-        handles.values(), handles.keys(), loc="outside upper center", ncols=COLUMNS
-    )
+    figure.legend(handles.values(), handles.keys(), loc=loc, ncols=ncols)
     figure.supxlabel("trials after the random ones", fontsize=9)
-    figure.supylabel("regret, mean ± standard error", fontsize=9)
+    figure.supylabel(f"{what}, mean ± standard error", fontsize=9)
 
 
 def save_figure(figure: Figure, path: Path) -> None:

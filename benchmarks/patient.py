@@ -46,7 +46,8 @@ def _draw_psychometric_curves(ax: Any, patient: RefractionProblem) -> None:
         ax.plot(size, patient.success_probability(X), label=label)
     ax.axhline(patient.likelihood.guess_rate, color="0.5", linestyle=":")
     ax.set(xlabel="letter size, logMAR", ylabel="P(read)")
-    ax.legend(fontsize=8, title="error of the lens", title_fontsize=8)
+    above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}
+    ax.legend(fontsize=8, title="error of the lens", title_fontsize=8, ncols=2, **above)
 
 
 def _draw_map(

@@ -37,6 +37,7 @@ from botorch_binary_context.models import (
 )
 from botorch_binary_context.models.coordinates import center_contexts
 from botorch_binary_context.models.defaults import (
+    LEVEL_VARIANCE,
     level_covar_module,
     psychometric_covar_module,
 )
@@ -199,23 +200,42 @@ def with_a_level(
 ) -> BinaryLaplaceGP:
     r"""A constant in the kernel: the level of the performance is not known."""
     kernel = fitted.covar_module()
-    kernel.base_kernel = kernel.base_kernel + level_covar_module(torch.Size())
+    level = level_covar_module(LEVEL_VARIANCE, torch.Size())
+    kernel.base_kernel = kernel.base_kernel + level
     return BinaryLaplaceGP(X, Y, covar_module=kernel.to(X))
 
 
-def with_robust_lengthscales(
+def with_robust_scales(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
 ) -> BinaryLaplaceGP:
-    r"""The kernel of the package's default, fitted to nobody; the slope has no sign."""
-    batch_shape = X.shape[:-2]
-    kernel = psychometric_covar_module(problem.space.dim, [0], batch_shape)
+    r"""The scales of the package's default, fitted to nobody; the slope has no sign."""
+    kernel = _default_kernel(X, problem)
+    base: Any = kernel.base_kernel
+    scaled = base.kernels[0]
+    matern = scaled.base_kernel
+    smooth = RBFKernel(matern.ard_num_dims, batch_shape=matern.batch_shape)
+    scaled.base_kernel = smooth.initialize(lengthscale=matern.lengthscale.detach())
+    return _without_direction(X, Y, kernel, problem)
+
+
+def with_a_rough_kernel(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryLaplaceGP:
+    r"""The kernel of the package's default, which can bend to a sharp peak."""
+    return _without_direction(X, Y, _default_kernel(X, problem), problem)
+
+
+def _default_kernel(X: Tensor, problem: RefractionProblem) -> AdditiveContextKernel:
+    kernel = psychometric_covar_module(problem.space.dim, [0], X.shape[:-2])
     kernel.context_variance = SLOPE**2
-    return BinaryLaplaceGP(
-        X,
-        Y,
-        covar_module=kernel.to(X),
-        input_transform=center_contexts(problem.space),
-    )
+    return kernel
+
+
+def _without_direction(
+    X: Tensor, Y: Tensor, kernel: AdditiveContextKernel, problem: RefractionProblem
+) -> BinaryLaplaceGP:
+    transform = center_contexts(problem.space)
+    return BinaryLaplaceGP(X, Y, covar_module=kernel.to(X), input_transform=transform)
 
 
 def with_a_direction(
@@ -271,10 +291,18 @@ SURROGATES = {
         with_a_level,
         reference_size=PAPER_SIZE,
     ),
+    "size": Surrogate(
+        "letters of 0.5 logMAR instead of 1, at which the UCB is evaluated; the other "
+        "rules do not depend on it",
+        with_a_level,
+    ),
     "robust": Surrogate(
-        "the Matérn kernel of `psychometric_gp`, with lengthscales and scales fitted "
-        "to nobody; the UCB at letters of 0.5 logMAR instead of 1",
-        with_robust_lengthscales,
+        "the lengthscales and scales of `psychometric_gp`, fitted to nobody",
+        with_robust_scales,
+    ),
+    "rough": Surrogate(
+        "the Matérn kernel of `psychometric_gp` instead of a squared exponential",
+        with_a_rough_kernel,
     ),
     "direction": Surrogate(
         "a prior mean that knows that large letters are easier", with_a_direction

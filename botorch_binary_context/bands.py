@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import torch
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
@@ -17,7 +18,7 @@ class Band(NamedTuple):
     r"""A quantity at many trials, between two bounds.
 
     Attributes:
-        center: The mean.
+        center: The mean, or the median.
         low: The lower bound.
         high: The upper bound.
     """
@@ -67,3 +68,36 @@ def probability_band(model: LaplaceGP, candidates: Tensor, width: float) -> Band
         likelihood.probability(mean - spread),
         likelihood.probability(mean + spread),
     )
+
+
+def threshold_band(model: LaplaceGP, line: Tensor, level: float, width: float) -> Band:
+    r"""How far along a line of ever harder trials the latent function is above a level.
+
+    If ``f`` only falls along the line, it falls to the level beyond a trial just if it
+    is above the level there. So quantiles of where it does are where the quantiles of
+    ``f`` do.
+
+    Args:
+        model: The model.
+        line: A ``... x n x d`` tensor of trials, the easiest first.
+        level: The level.
+        width: The quantiles, as standard deviations from the mean of ``f``.
+
+    Returns:
+        The band, centred at the median, of positions between 0 and ``n - 1``; minus
+        infinity if the first trial is below the level already, plus infinity if none
+        is.
+    """
+    mean, low, high = latent_band(model, line, width)
+    return Band(_fall(mean, level), _fall(low, level), _fall(high, level))
+
+
+def _fall(curve: Tensor, level: float) -> Tensor:
+    """Where curves first fall below a level, between their ``... x n`` points."""
+    below = curve < level
+    position = below.int().argmax(dim=-1, keepdim=True)  # the first of them
+    after = position.clamp_min(1)
+    left, right = curve.gather(-1, after - 1), curve.gather(-1, after)
+    crossing = after - 1 + (left - level) / (left - right)
+    crossing = torch.where(position > 0, crossing, -torch.inf)
+    return torch.where(below.any(dim=-1, keepdim=True), crossing, torch.inf).squeeze(-1)

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from botorch.fit import fit_gpytorch_mll
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 from torch import Tensor
 from tqdm import tqdm
@@ -39,7 +40,9 @@ from botorch_binary_context.rules import recommend, suggest
 PRESCRIPTION = (-2.25, 1.5)
 RULES = {"ts-ald": "letter size chosen", "ts-random": "letter size at random"}
 FIRST_TRIALS = 5
+FORMATS = FigureCanvasBase.get_supported_filetypes()
 NAMES = ("letter size (logMAR)", "sphere (D)", "cylinder (D)")
+AFTER = f"trial after the first {FIRST_TRIALS}"
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,7 @@ def draw(examinations: dict[str, Examination], path: Path) -> None:
 def _draw_acuity(ax: Any, examinations: dict[str, Examination]) -> None:
     for rule, examination in examinations.items():
         plot_best_so_far(examination.acuity, label=RULES[rule], ax=ax)
-    ax.set(ylabel="acuity with the recommended lens (logMAR)")
+    ax.set(xlabel=AFTER, ylabel="acuity with the recommended lens (logMAR)")
     ax.axhline(0.0, color="0.4", linestyle="--", linewidth=1)
     ax.set_title("all repetitions, mean ± standard error")
 
@@ -247,6 +250,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
             parser.error(f"--{name} is to be at least 1, but is {value}")
     if not arguments.figure.resolve().parent.is_dir():
         parser.error(f"--figure is to be in a folder, but is {arguments.figure}")
+    if arguments.figure.suffix.removeprefix(".") not in FORMATS:
+        parser.error(f"--figure is to end as an image does, but is {arguments.figure}")
     return arguments
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import torch
@@ -146,6 +147,25 @@ class ProbitLikelihood(Likelihood):
             A tensor of the same shape.
         """
         return self._rescale(normal_cdf(contrast))
+
+    def contrast_at(self, probability: float) -> float:
+        r"""The contrast that is passed with a probability.
+
+        Args:
+            probability: ``p(c=1|f)``, between the guess rate and one less the lapse
+                rate.
+
+        Returns:
+            ``f``.
+        """
+        share = (probability - self.guess_rate) / self._range
+        if not 0.0 < share < 1.0:
+            raise InputDataError(
+                f"Expected ``probability`` to be between {self.guess_rate:g} and "
+                f"{1 - self.lapse_rate:g}, the guess rate and one less the lapse rate, "
+                f"but got {probability}."
+            )
+        return NormalDist().inv_cdf(share)
 
     def expected_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         r"""The exact mean of ``p(c=1|f)`` for Gaussian contrasts.

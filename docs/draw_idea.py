@@ -13,6 +13,7 @@ import torch
 from matplotlib.figure import Figure
 
 from botorch_binary_context.demo import (
+    AFTER,
     FIRST_TRIALS,
     NAMES,
     PRESCRIPTION,
@@ -69,6 +70,7 @@ def draw_acuity(ax: Any, examinations: dict[str, Examination]) -> None:
     for rule, examination in examinations.items():
         plot_best_so_far(examination.acuity, label=RULES[rule], ax=ax)
     ax.set(ylabel="acuity with the recommended lens (logMAR)", ylim=(0.0, None))
+    ax.set(xlabel=AFTER)
     ax.set_title("… and the best lens is found with fewer of them.")
 
 

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
 import torch
+from gpytorch.kernels import RBFKernel
 from torch.special import ndtr
 
 from botorch_binary_context import BinaryLaplaceGP, PreferenceLaplaceGP
-from botorch_binary_context.bands import latent_band, probability_band
+from botorch_binary_context.bands import (
+    latent_band,
+    probability_band,
+    threshold_band,
+)
+from botorch_binary_context.kernels import AdditiveContextKernel
 from botorch_binary_context.likelihoods import ProbitLikelihood
 from tests.helpers import (
     StrictTestCase,
@@ -56,3 +62,59 @@ class TestProbabilityBand(StrictTestCase):
         )
         self.assertAllClose(band.center, 1 - swapped.center, atol=1e-10)
         self.assertAllClose(band.low, 1 - swapped.high, atol=1e-10)
+
+
+class TestThresholdBand(StrictTestCase):
+    def line(self, model: BinaryLaplaceGP, n: int) -> torch.Tensor:
+        """Trials at three parameters, the easiest end of the context first."""
+        context = torch.linspace(-2, 2, n, dtype=torch.double)
+        with torch.no_grad():
+            ends = latent(model, torch.tensor([[-2.0, 0.5], [2.0, 0.5]]).double())
+        if ends.mean[0] < ends.mean[1]:
+            context = context.flip(0)
+        parameters = torch.tensor([0.2, 0.5, 0.9], dtype=torch.double)
+        return torch.stack(torch.broadcast_tensors(context, parameters[:, None]), -1)
+
+    def model(self) -> BinaryLaplaceGP:
+        """With so much data about the context that no ``f`` in question rises."""
+        X = uniform(200, 2)
+        X[:, 0] = 4 * X[:, 0] - 2
+        kernel = AdditiveContextKernel(RBFKernel(), [0]).to(X)
+        Y = (X[:, :1] + 0.5 * X[:, 1:] > 0.2 * torch.randn(200, 1).to(X)).to(X)
+        return BinaryLaplaceGP(X, Y, covar_module=kernel).eval()
+
+    def test_quantiles_of_samples(self) -> None:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            model = self.model()
+            line = self.line(model, 401)
+            ends = line[:, [0, -1]]
+            with torch.no_grad():
+                band = threshold_band(model, line, 0.3, 1.0)
+                samples = model.posterior(ends).rsample(torch.Size([100_000]))
+        # Of this kernel ``f`` is a line in the context.
+        first, last = samples.squeeze(-1).unbind(-1)
+        self.assertTrue((first > last).all())
+        crossings = 400 * (first - 0.3) / (first - last)
+        level = ndtr(torch.tensor(1.0)).item()
+        for bound, share in zip(band, (0.5, 1 - level, level), strict=True):
+            self.assertAllClose(bound, crossings.quantile(share, dim=0), atol=0.5)
+
+    def test_between_the_trials(self) -> None:
+        """Few trials show the same as many, since ``f`` is a line."""
+        model = self.model()
+        with torch.no_grad():
+            fine = threshold_band(model, self.line(model, 401), 0.0, 0.0).center
+            coarse = threshold_band(model, self.line(model, 5), 0.0, 0.0).center
+        self.assertAllClose(fine / 400, coarse / 4, atol=1e-9)
+
+    def test_never(self) -> None:
+        model = self.model()
+        line = self.line(model, 5)
+        with torch.no_grad():
+            always = threshold_band(model, line, -1e3, 1.0)
+            never = threshold_band(model, line, 1e3, 1.0)
+        for bound in always:
+            self.assertTrue((bound == torch.inf).all())
+        for bound in never:
+            self.assertTrue((bound == -torch.inf).all())

@@ -54,6 +54,8 @@ class TestDemo(StrictTestCase):
             ["--repetitions", "0"],
             ["--iterations", "-1"],
             ["--figure", "/nowhere/at/all/demo.png"],
+            ["--figure", "demo"],
+            ["--figure", "demo.xyz"],
         ):
             with (
                 redirect_stderr(io.StringIO()) as printed,

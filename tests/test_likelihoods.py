@@ -341,6 +341,18 @@ class TestMarginals(StrictTestCase):
 
 
 class TestProbitLikelihood(StrictTestCase):
+    def test_contrast_at_a_probability(self) -> None:
+        f = [-3.0, -0.5, 0.0, 1.5]
+        for guess, lapse in RATES:
+            likelihood = ProbitLikelihood(guess, lapse)
+            for value in f:
+                probability = float(true_probability(1.0, guess, lapse, value))
+                found = likelihood.contrast_at(probability)
+                self.assertAlmostEqual(found, value, places=10)
+            for wrong in (guess, 1 - lapse, -1.0, float("nan")):
+                with self.assertRaisesRegex(InputDataError, "``probability`` to be"):
+                    likelihood.contrast_at(wrong)
+
     def test_contrast_is_the_value(self) -> None:
         likelihood = ProbitLikelihood()
         f, mvn = torch.randn(2, 3), normal(uniform(3), uniform(3))

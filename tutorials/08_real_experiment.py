@@ -208,6 +208,9 @@ for _ in range(3 if SMOKE_TEST else 62):
 # says where else the best may be: for numbers an interval that holds nine tenths of the
 # possible optima, for categories the share of each. `success_probability` predicts how
 # this setting does, at the reference or at any other `snr`, with a credible interval.
+# `threshold` says, the other way round, down to which `snr` the answers are right with
+# this setting: by default with a probability halfway between guessing and certainty. An
+# end of its interval is infinite if it may be beyond all that is tested.
 
 # %%
 best = experiment.recommend()
@@ -220,7 +223,10 @@ for ratio in (-12, -6, 0):
     print(
         f"right at {ratio:3} dB: {mean:.2f} ({low:.2f} to {high:.2f}), truth {true:.2f}"
     )
-print(f"true threshold: {threshold(best.parameters):.1f} dB (at best -10 dB)")
+median, low, high = best.threshold("snr")
+true = threshold(best.parameters)
+print(f"threshold: {median:.1f} dB ({low:.1f} to {high:.1f}), truth {true:.1f}")
+print("the threshold with the best setting: -10 dB")
 
 # %% [markdown]
 # ## Pictures

@@ -1,7 +1,11 @@
 r"""Running a real experiment: ask, tell, recommend, and never lose an answer."""
 
 from botorch_binary_context.experiment.experiment import Experiment
-from botorch_binary_context.experiment.recommendation import Estimate, Recommendation
+from botorch_binary_context.experiment.recommendation import (
+    Estimate,
+    Recommendation,
+    Threshold,
+)
 from botorch_binary_context.experiment.settings import Duels, PassFail, Settings
 from botorch_binary_context.experiment.space import NamedSpace
 from botorch_binary_context.experiment.trial import Trial
@@ -24,5 +28,6 @@ __all__ = [
     "Real",
     "Recommendation",
     "Settings",
+    "Threshold",
     "Trial",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
 import sys
 import tempfile
 from collections import Counter
@@ -25,7 +26,10 @@ from botorch_binary_context.experiment.demo import (
     smallest_letters,
 )
 from botorch_binary_context.experiment.experiment import Experiment
-from botorch_binary_context.experiment.recommendation import Recommendation
+from botorch_binary_context.experiment.recommendation import (
+    Recommendation,
+    Threshold,
+)
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.experiment.variables import Value
@@ -172,13 +176,19 @@ def _recommend(arguments: argparse.Namespace) -> None:
         context = experiment.settings.space.reference_context()
         context |= _parse_context(arguments.context)
         is_duel = experiment.settings.feedback.num_sides == 2
+        graded = [c.name for c in experiment.settings.space.contexts if c.harder]
     estimate = None if is_duel else best.success_probability(context)
+    thresholds = {
+        name: best.threshold(name, context=context)
+        for name in ([] if is_duel else graded)
+    }
     data = {
         "parameters": dict(best.parameters),
         "uncertainty": best.uncertainty,
         "num_answers": best.num_answers,
         "context": context,
         "success_probability": estimate and estimate._asdict(),
+        "thresholds": {name: _to_json(t) for name, t in thresholds.items()},
     }
     lines = _describe_best(best)
     if estimate is not None:
@@ -187,7 +197,22 @@ def _recommend(arguments: argparse.Namespace) -> None:
             f"success probability{' at ' if where else ''}{where}: "
             f"{estimate.mean:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
         )
+    lines += [_describe_threshold(name, t) for name, t in thresholds.items()]
     _print(arguments, data, *lines)
+
+
+def _to_json(threshold: Threshold) -> dict[str, float | None]:
+    """JSON has no infinity."""
+    items = threshold._asdict().items()
+    return {name: value if math.isfinite(value) else None for name, value in items}
+
+
+def _describe_threshold(name: str, threshold: Threshold) -> str:
+    median, low, high = (
+        f"{value:.4g}" if math.isfinite(value) else "out of range"
+        for value in threshold
+    )
+    return f"threshold of {name}: {median} ({low} to {high})"
 
 
 def _parse_context(pairs: Sequence[str]) -> dict[str, Value]:
@@ -262,6 +287,7 @@ def _demo(arguments: argparse.Namespace) -> None:
         data,
         "",
         *_describe_best(best),
+        _describe_threshold("letter size", best.threshold()),
         f"needed: {needed}",
         f"smallest letters read, in logMAR: {acuity:.2f} (best possible: 0)",
     )

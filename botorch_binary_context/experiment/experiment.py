@@ -57,6 +57,7 @@ class Experiment:
         ...     best = experiment.recommend()
         >>> best.parameters, best.uncertainty
         >>> best.success_probability({"size": 0.2})
+        >>> best.threshold("size")
     """
 
     def __init__(self, journal: Journal) -> None:

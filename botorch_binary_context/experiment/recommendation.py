@@ -17,15 +17,17 @@ from botorch_binary_context.acquisition.entropy_search import (
     ROUGH_PATH_SEARCH,
     maximize_paths,
 )
-from botorch_binary_context.bands import probability_band
+from botorch_binary_context.bands import probability_band, threshold_band
 from botorch_binary_context.experiment.space import Encoder, Values
-from botorch_binary_context.experiment.variables import Categorical, Value
+from botorch_binary_context.experiment.variables import Categorical, Context, Value
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.rules import frozen, recommend
 from botorch_binary_context.sampling.paths import draw_sample_paths
 
 NUM_PATHS = 64
 LEVEL = 0.9
+# Between so many values of a context curves are taken to be straight.
+NUM_VALUES = 201
 
 
 class Estimate(NamedTuple):
@@ -38,6 +40,22 @@ class Estimate(NamedTuple):
     """
 
     mean: float
+    low: float
+    high: float
+
+
+class Threshold(NamedTuple):
+    r"""The value of a context up to which tests are passed, and its credible interval.
+
+    Values outside of the bounds of the context are minus or plus infinity.
+
+    Attributes:
+        median: The median.
+        low: The lower end of the interval.
+        high: The upper end.
+    """
+
+    median: float
     low: float
     high: float
 
@@ -75,12 +93,53 @@ class Recommendation:
             The mean and the interval of the probability. Near zero and one the mean may
             lie outside of the interval, as it does of skewed distributions.
         """
-        if self._model.likelihood.points_per_trial == 2:
-            raise UnsupportedError(
-                "Expected pass/fail outcomes to predict the success of, but got duels: "
-                "use ``preference_probability``."
-            )
+        self._check_pass_fail()
         return self._estimate([self.parameters], context, level)
+
+    def threshold(
+        self,
+        name: str | None = None,
+        probability: float | None = None,
+        context: Values | None = None,
+        level: float = LEVEL,
+    ) -> Threshold:
+        r"""How hard a test of the recommended parameters may be to be passed.
+
+        It is taken for granted that harder tests are passed less often.
+
+        Args:
+            name: The name of the context, whose ``harder`` says which way is hard; not
+                needed if there is only one.
+            probability: The probability with which the test is to be passed; by default
+                halfway between the guess rate and one less the lapse rate.
+            context: The values of all contexts, of which that of this one is not used;
+                by default the reference context.
+            level: The probability of the credible interval.
+
+        Returns:
+            The median and the interval of the value.
+
+        Example:
+            >>> best = experiment.recommend()
+            >>> best.threshold("letter size", probability=0.8)
+        """
+        self._check_pass_fail()
+        varied, width = self._find_context(name), _width(level)
+        likelihood = self._model.likelihood
+        latent = 0.0 if probability is None else likelihood.contrast_at(probability)
+        values = [varied.at_difficulty(i / (NUM_VALUES - 1)) for i in range(NUM_VALUES)]
+        fixed = self._complete(context)
+        line = [
+            self._encoder.encode({**fixed, varied.name: value}, [self.parameters])
+            for value in values
+        ]
+        with torch.no_grad():
+            band = threshold_band(self._model, torch.cat(line), latent, width)
+        median, *ends = (
+            varied.at_difficulty(float(position) / (NUM_VALUES - 1))
+            for position in band
+        )
+        return Threshold(median, min(ends), max(ends))
 
     def preference_probability(
         self, other: Values, context: Values | None = None, level: float = LEVEL
@@ -105,15 +164,46 @@ class Recommendation:
     def _estimate(
         self, sides: list[Values], context: Values | None, level: float
     ) -> Estimate:
-        if not 0.0 < level < 1.0:
-            raise InputDataError(
-                f"Expected ``level`` to be between 0 and 1, but got {level}."
-            )
-        reference = self._encoder.space.reference_context()
-        X = self._encoder.encode(reference if context is None else context, sides)
-        width = NormalDist().inv_cdf((1 + level) / 2)
+        width = _width(level)
+        X = self._encoder.encode(self._complete(context), sides)
         with torch.no_grad():
             return Estimate(*map(float, probability_band(self._model, X, width)))
+
+    def _complete(self, context: Values | None) -> Values:
+        reference = self._encoder.space.reference_context()
+        return reference if context is None else context
+
+    def _check_pass_fail(self) -> None:
+        if self._model.likelihood.points_per_trial == 2:
+            raise UnsupportedError(
+                "Expected pass/fail outcomes to predict the success of, but got duels: "
+                "use ``preference_probability``."
+            )
+
+    def _find_context(self, name: str | None) -> Context:
+        """The context of a name, or the only one."""
+        contexts = self._encoder.space.contexts
+        found = [c for c in contexts if name is None or c.name == name]
+        if len(found) != 1:
+            raise InputDataError(
+                "Expected ``name`` to be that of one of the contexts "
+                f"{[c.name for c in contexts]}, but got {name!r}."
+            )
+        if found[0].harder is None:
+            raise UnsupportedError(
+                f"Expected ``harder`` of {found[0].name!r} to be 'up' or 'down' to "
+                "have a threshold, but got None."
+            )
+        return found[0]
+
+
+def _width(level: float) -> float:
+    """The standard deviations on each side of the mean that hold a probability."""
+    if not 0.0 < level < 1.0:
+        raise InputDataError(
+            f"Expected ``level`` to be between 0 and 1, but got {level}."
+        )
+    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def make_recommendation(

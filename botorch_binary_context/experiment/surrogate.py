@@ -38,6 +38,7 @@ from botorch_binary_context.models.binary_gp import BinaryLaplaceGP
 from botorch_binary_context.models.defaults import (
     OUTPUTSCALE,
     OUTPUTSCALE_SPREAD,
+    binary_covar_module,
     default_covar_module,
     psychometric_covar_module,
 )
@@ -253,7 +254,9 @@ class Surrogate:
         single = torch.Size()
         mean: Mean = ZeroMean()
         if m == 0:
-            kernel: Kernel = default_covar_module(dim, single)
+            is_duel = self.settings.feedback.num_sides == 2  # which knows no level
+            make = default_covar_module if is_duel else binary_covar_module
+            kernel: Kernel = make(dim, single)
         elif self.settings.kernel == "product":
             kernel = product_covar_module(dim, m)
         else:

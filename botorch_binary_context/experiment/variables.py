@@ -400,6 +400,21 @@ class Context:
         unit = (1 + self._sign * U) / 2
         return self._range.round(float(self._range.from_unit(unit)))
 
+    def at_difficulty(self, share: float) -> float:
+        r"""The value that is some way from the easiest to the hardest, on the scale.
+
+        Args:
+            share: How far, from 0 to 1.
+
+        Returns:
+            The value, in the user's units, not only one of the levels; minus or plus
+            infinity if the share is not from 0 to 1.
+        """
+        if not 0.0 <= share <= 1.0:
+            return math.copysign(math.inf, -self._sign * share)
+        unit = share if self.harder == "up" else 1.0 - share
+        return self._range.round(float(self._range.from_unit(_column(unit))))
+
     def snap(self, U: Tensor, centred: bool) -> Tensor:
         r"""The column of the nearest level, or of the reference if that is nearer.
 

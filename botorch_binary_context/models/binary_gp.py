@@ -10,6 +10,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 
 from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.models.defaults import binary_covar_module
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 
 
@@ -47,7 +48,7 @@ class BinaryLaplaceGP(LaplaceGP):
                 fail.
             likelihood: By default a ``ProbitLikelihood`` without guesses and lapses.
             covar_module: The kernel of the latent function. By default a squared
-                exponential with priors, for inputs in the unit cube.
+                exponential with priors, for inputs in the unit cube, and a constant.
             mean_module: The prior mean of the latent function, by default zero.
             input_transform: Applied to the inputs of trials and of test points.
         """
@@ -59,3 +60,6 @@ class BinaryLaplaceGP(LaplaceGP):
             mean_module=mean_module,
             input_transform=input_transform,
         )
+
+    def _make_covar_module(self, dim: int) -> Kernel:
+        return binary_covar_module(dim, self.batch_shape)

@@ -12,7 +12,7 @@ from botorch.models.utils.gpytorch_modules import (
     get_covar_module_with_dim_scaled_prior,
 )
 from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import ConstantKernel, MaternKernel, ScaleKernel
+from gpytorch.kernels import AdditiveKernel, ConstantKernel, MaternKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, LogNormalPrior
 
 from botorch_binary_context.kernels import AdditiveContextKernel
@@ -23,6 +23,8 @@ OUTPUTSCALE, OUTPUTSCALE_SPREAD = 9.0, 0.7
 LENGTHSCALE, LENGTHSCALE_SPREAD = 0.4, 0.4
 SHORTEST = 0.02
 LEVEL_VARIANCE = 25.0
+# Of any pass/fail outcomes: passes may be common or rare.
+BINARY_LEVEL_VARIANCE = 4.0
 
 
 def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
@@ -46,6 +48,20 @@ def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
     )
     kernel.outputscale = 2.0
     return kernel
+
+
+def binary_covar_module(dim: int, batch_shape: torch.Size) -> AdditiveKernel:
+    r"""The same and a level: passes may be rare, or failures, wherever one looks.
+
+    Args:
+        dim: The number of columns of a trial.
+        batch_shape: The batch shape of the model.
+
+    Returns:
+        The kernel, with a set of hyperparameters for each element of the batch.
+    """
+    level = level_covar_module(BINARY_LEVEL_VARIANCE, batch_shape)
+    return AdditiveKernel(default_covar_module(dim, batch_shape), level)
 
 
 def psychometric_covar_module(
@@ -81,22 +97,23 @@ def psychometric_covar_module(
     smooth.base_kernel.initialize(lengthscale=lengthscale)
     smooth.outputscale = OUTPUTSCALE
     kernel = AdditiveContextKernel(
-        smooth + level_covar_module(batch_shape), context_dims
+        smooth + level_covar_module(LEVEL_VARIANCE, batch_shape), context_dims
     )
     kernel.context_variance = CONTEXT_VARIANCE
     kernel.raw_context_variance.requires_grad_(False)
     return kernel
 
 
-def level_covar_module(batch_shape: torch.Size) -> ConstantKernel:
+def level_covar_module(variance: float, batch_shape: torch.Size) -> ConstantKernel:
     r"""The level of the performance, which may be anywhere; it is not learned.
 
     Args:
+        variance: How far from zero it may be.
         batch_shape: The batch shape of the model.
 
     Returns:
         The kernel.
     """
     level = ConstantKernel(batch_shape=batch_shape)
-    level.constant = LEVEL_VARIANCE * torch.ones_like(level.constant)
+    level.constant = variance * torch.ones_like(level.constant)
     return level.requires_grad_(False)

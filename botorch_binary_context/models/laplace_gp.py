@@ -104,7 +104,11 @@ class LaplaceGP(GPyTorchModel, GP, FantasizeMixin):
     def _default_covar_module(self, rows: Tensor) -> Kernel:
         if settings.validate_input_scaling.on() and rows.numel():
             check_min_max_scaling(rows)  # the priors of the default kernel rely on it
-        return default_covar_module(rows.shape[-1], self.batch_shape).to(rows)
+        return self._make_covar_module(rows.shape[-1]).to(rows)
+
+    def _make_covar_module(self, dim: int) -> Kernel:
+        """The default kernel of inputs in the unit cube."""
+        return default_covar_module(dim, self.batch_shape)
 
     def transform_inputs(
         self, X: Tensor, input_transform: InputTransform | None = None

@@ -174,12 +174,16 @@ class RefractionProblem(ContextProblem):
         """
         _check_lenses(parameters)
         best = self.prescription.to(parameters)
-        if best.ndim > 1 and parameters.ndim <= best.ndim:
+        if best.ndim == 1:
+            return parameters - best
+        pairs = zip(parameters.shape[-3::-1], best.shape[-2::-1], strict=False)
+        fits = all(a == b or 1 in (a, b) for a, b in pairs)
+        if parameters.ndim <= best.ndim or not fits:
             raise BotorchTensorDimensionError(
                 f"Expected lenses of {list(best.shape[:-1])} patients to be of shape "
                 f"``batch_shape x n x 2``, but got {list(parameters.shape)}."
             )
-        return parameters - (best.unsqueeze(-2) if best.ndim > 1 else best)
+        return parameters - best.unsqueeze(-2)
 
     def score(self, parameters: Tensor) -> Tensor:
         r"""``-VA`` of lenses.
@@ -230,5 +234,7 @@ def _check_prescription(prescription: Sequence[float] | Tensor) -> Tensor:
         raise InputDataError(f"{expected}, but got {prescription!r}.") from error
     if best.shape[-1:] != (2,) or not bool((best.abs() <= MAX_POWER).all()):
         shown = best.tolist() if best.numel() <= 4 else f"shape {list(best.shape)}"
+        if best.shape[-1:] == (2,):
+            shown = best[~(best.abs() <= MAX_POWER).all(dim=-1)][0].tolist()
         raise InputDataError(f"{expected}, but got {shown}.")
     return best

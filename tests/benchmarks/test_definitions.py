@@ -23,7 +23,7 @@ class TestStudies(StrictTestCase):
             "threshold": (11, 34, 20),
             "refraction": (9, 8, 20),
             "refraction-anywhere": (11, 6, 40),
-            "refraction-steps": (3, 7, 40),
+            "refraction-steps": (3, 9, 40),
         }
         self.assertEqual(sizes, expected)
         lengths = {name: study.iterations for name, study in STUDIES.items()}

@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import polars as pl
 import torch
-from gpytorch.kernels import ConstantKernel
+from gpytorch.kernels import ConstantKernel, MaternKernel, RBFKernel
 from linear_operator import to_dense
 
 from benchmarks import refraction, store
@@ -124,7 +124,8 @@ class TestCases(StrictTestCase):
             self.assertAllClose(case.problem.prescription, draw_prescriptions(2))
 
     def test_what_surrogates_are(self) -> None:
-        bare, open_level = {"paper"}, {"level", "robust"}
+        bare, open_level = {"paper"}, {"level", "size", "robust", "rough"}
+        far, smooth = {"paper", "level"}, {"paper", "level", "size", "robust"}
         guessing, learning = {"default", "power"}, {"learned", "default", "power"}
         for name, surrogate in SURROGATES.items():
             case = make_case(make_task(name_case(5, name)))
@@ -138,6 +139,13 @@ class TestCases(StrictTestCase):
             levels = [k for k in model.modules() if isinstance(k, ConstantKernel)]
             variances = [float(level.constant.max()) for level in levels]
             self.assertEqual(variances, [] if name in bare else [25.0])
+            is_smooth = any(isinstance(k, RBFKernel) for k in model.modules())
+            is_rough = any(isinstance(k, MaternKernel) for k in model.modules())
+            self.assertEqual(
+                (is_smooth, is_rough), (name in smooth, name not in smooth)
+            )
+            size = float(case.problem.space.reference_context)
+            self.assertEqual(size, 1.0 if name in far else 0.5)
             has_mean = isinstance(model.mean_module, LinearContextMean)
             self.assertEqual(has_mean, name not in bare | open_level)
             transform = getattr(model, "input_transform", None)

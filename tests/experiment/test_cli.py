@@ -78,6 +78,7 @@ class TestRecommend:
         text = call(capsys, "recommend", journal, "--context", "noise=3")
         assert text.startswith("after 6 answers\n  gain = ")
         assert "success probability at noise = 3.0: 0." in text
+        assert "threshold of noise: " in text
 
     def test_json(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
         best = call_json(capsys, "recommend", journal)
@@ -85,12 +86,28 @@ class TestRecommend:
         assert best["context"] == {"noise": 2.0}
         probability = best["success_probability"]
         assert 0.0 <= probability["low"] <= probability["high"] <= 1.0
+        assert set(best["thresholds"]["noise"]) == {"median", "low", "high"}
+
+    def test_out_of_range(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        """Whoever always fails may have none: words say so, and valid JSON."""
+        with Experiment.create(tmp_path / "failed", unmodelled()) as experiment:
+            for _ in range(6):
+                experiment.tell(experiment.ask().id, "fail")
+        text = call(capsys, "recommend", tmp_path / "failed")
+        assert " (out of range to " in text
+        found = call_json(capsys, "recommend", tmp_path / "failed")
+        assert found["thresholds"]["noise"]["low"] is None
 
     def test_duels(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         run(tmp_path / "duels", duels(initial_trials=100), 4)
         best = call_json(capsys, "recommend", tmp_path / "duels")
         assert best["success_probability"] is None
-        assert "success" not in call(capsys, "recommend", tmp_path / "duels")
+        assert best["thresholds"] == {}
+        text = call(capsys, "recommend", tmp_path / "duels")
+        assert "success" not in text
+        assert "threshold" not in text
 
 
 class TestExport:
@@ -131,6 +148,7 @@ class TestDemo:
         text = call(capsys, "demo", journal, "--trials", "8")
         assert "  1: letter size" in text
         assert "needed: sphere -1.5, cylinder -0.75" in text
+        assert "threshold of letter size: " in text
         assert "8 answered" in call(capsys, "status", journal)
 
     def test_json(self, capsys: pytest.CaptureFixture[str]) -> None:

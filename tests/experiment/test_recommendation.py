@@ -3,6 +3,7 @@ r"""Tests of recommendations and their uncertainty."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,14 @@ import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from scipy.stats import norm
 
-from botorch_binary_context.experiment import NamedSpace, Recommendation, Settings
+from botorch_binary_context.experiment import (
+    Context,
+    NamedSpace,
+    PassFail,
+    Recommendation,
+    Settings,
+    Trial,
+)
 from botorch_binary_context.experiment.recommendation import make_recommendation
 from botorch_binary_context.experiment.surrogate import Surrogate
 from tests.experiment.simulation import CONTINUOUS, MIXED, duels, pass_fail
@@ -19,7 +27,11 @@ from tests.helpers import normal_expectation
 
 
 def recommendation(settings: Settings, n: int = 40) -> Recommendation:
-    maker, trials = Surrogate(settings), make_trials(settings, n)
+    return recommend_from(settings, make_trials(settings, n))
+
+
+def recommend_from(settings: Settings, trials: list[Trial]) -> Recommendation:
+    maker = Surrogate(settings)
     model = maker.model(trials, maker.fit(trials, {}), levels=False)
     return make_recommendation(model, maker.encoder, seed=0)
 
@@ -141,3 +153,89 @@ class TestProbability:
             best.preference_probability({"gain": 1.0, "shift": 0.0})
         with pytest.raises(UnsupportedError, match="use ``preference_probability``"):
             recommendation(duels(), 5).success_probability()
+
+
+def graded(harder: str, scale: str = "linear", n: int = 40) -> Recommendation:
+    """After tests that became harder as the noise went up, or down."""
+    context = Context("noise", 2.0, low=1.0, high=4.0, scale=scale, harder=harder)
+    space = NamedSpace(CONTINUOUS.parameters, [context])
+    settings = Settings(space, PassFail(guess_rate=0.1, lapse_rate=0.05))
+    trials = make_trials(settings, n)
+    if harder == "down":
+        mirrored = [{"noise": 5.0 - float(trial.context["noise"])} for trial in trials]
+        trials = [
+            replace(trial, context=context)
+            for trial, context in zip(trials, mirrored, strict=True)
+        ]
+    return recommend_from(settings, trials)
+
+
+class TestThreshold:
+    @pytest.mark.parametrize("scale", ["linear", "log"])
+    @pytest.mark.parametrize("harder", ["up", "down"])
+    def test_success_there(self, scale: str, harder: str) -> None:
+        """There, the quantiles of the success probability are the probability."""
+        best = graded(harder, scale)
+        middle = best.success_probability({"noise": 2.5}).mean
+        for probability in (None, middle):
+            found = best.threshold("noise", probability, level=0.3)
+            assert 1.0 < found.low < found.median < found.high < 4.0
+            expected = 0.525 if probability is None else probability
+            hard, easy = sorted(found[1:], reverse=harder == "up")
+            at_easy = best.success_probability({"noise": easy}, level=0.3)
+            at_hard = best.success_probability({"noise": hard}, level=0.3)
+            at_median = best.success_probability({"noise": found.median}, level=1e-9)
+            assert at_easy.low == pytest.approx(expected, abs=1e-4)
+            assert at_hard.high == pytest.approx(expected, abs=1e-4)
+            assert at_median.low == pytest.approx(expected, abs=1e-4)
+
+    def test_between_levels(self) -> None:
+        """Not only what can be shown can be a threshold."""
+        space = NamedSpace(
+            CONTINUOUS.parameters,
+            [Context("noise", reference=0.0, levels=[0.0, 4.0], harder="up")],
+        )
+        found = recommendation(pass_fail(space)).threshold()
+        assert 0.0 < found.median < 4.0
+
+    @pytest.mark.parametrize("harder", ["up", "down"])
+    def test_out_of_range(self, harder: str) -> None:
+        best = graded(harder, n=5)
+        # Nobody passes so surely, or fails so surely, within the range.
+        surely = best.threshold(probability=0.95 - 1e-12)
+        hardly = best.threshold("noise", 0.1 + 1e-12)
+        easiest = -math.inf if harder == "up" else math.inf
+        assert surely.median == easiest
+        assert hardly.median == -easiest
+        assert surely.low <= surely.median <= surely.high
+
+    def test_other_contexts(self) -> None:
+        contexts = [
+            Context("noise", reference=2.0, low=0.0, high=4.0, harder="up"),
+            Context("echo", reference=0.1, low=0.0, high=1.0),
+        ]
+        best = recommendation(pass_fail(NamedSpace(CONTINUOUS.parameters, contexts)))
+        other = {"noise": 2.0, "echo": 0.9}
+        found = best.threshold("noise", context=other, level=0.5)
+        there = {**other, "noise": found.median}
+        at_median = best.success_probability(there, level=1e-9)
+        assert at_median.low == pytest.approx(0.5, abs=1e-4)
+        assert found != best.threshold("noise", level=0.5)
+        with pytest.raises(InputDataError, match="``name`` to be .* but got None"):
+            best.threshold()
+        with pytest.raises(InputDataError, match="``name`` to be .* but got 'loud'"):
+            best.threshold("loud")
+        with pytest.raises(UnsupportedError, match="``harder`` of 'echo'"):
+            best.threshold("echo")
+
+    def test_errors(self) -> None:
+        best = graded("up", n=5)
+        for probability in (0.0, 0.1, 0.95, 1.0, float("nan")):
+            with pytest.raises(InputDataError, match="between 0.1 and 0.95, the guess"):
+                best.threshold(probability=probability)
+        with pytest.raises(InputDataError, match="``level`` to be between 0 and 1"):
+            best.threshold(level=1.0)
+        with pytest.raises(UnsupportedError, match="but got duels"):
+            recommendation(duels(), 5).threshold()
+        with pytest.raises(InputDataError, match=r"contexts \[\], but got None"):
+            recommendation(pass_fail(NamedSpace(CONTINUOUS.parameters)), 5).threshold()

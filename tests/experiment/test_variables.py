@@ -156,6 +156,17 @@ class TestContext:
         torch.testing.assert_close(size.encode(1.0, True), double([0.0]))
         assert size.decode(double([0.5]), True) == 10.0
 
+    @pytest.mark.parametrize("scale", ["linear", "log"])
+    def test_difficulty(self, scale: str) -> None:
+        middle = 10.0 if scale == "log" else 50.5
+        ends = {"low": 1.0, "high": 100.0, "scale": scale}
+        up = Context("noise", 1.0, harder="up", **ends)  # pyright: ignore
+        down = Context("size", 1.0, harder="down", **ends)  # pyright: ignore
+        shares = (-math.inf, 0.0, 0.5, 1.0, math.inf)
+        values = [-math.inf, 1.0, middle, 100.0, math.inf]
+        assert [up.at_difficulty(share) for share in shares] == values
+        assert [down.at_difficulty(share) for share in shares] == values[::-1]
+
     @given(st.floats(-1.0, 1.0), st.booleans(), st.sampled_from([None, "up", "down"]))
     def test_levels(self, u: float, centred: bool, harder: str | None) -> None:
         """The nearest level, by brute force; the snapped column is that level's."""

@@ -130,8 +130,21 @@ class TestProblem(StrictTestCase):
 
     def test_every_patient_needs_lenses_of_its_own(self) -> None:
         problem = RefractionProblem(prescription=uniform(3, 2))
-        with self.assertRaisesRegex(BotorchTensorDimensionError, "n x 2"):
-            problem.score(uniform(3, 2))
+        for shape in ((3, 2), (2, 5, 2), (3, 4, 5, 2)):
+            with self.assertRaisesRegex(BotorchTensorDimensionError, "n x 2"):
+                problem.score(uniform(*shape))
+        lenses = uniform(5, 2)
+        shared = problem.score(lenses.unsqueeze(0))
+        self.assertAllClose(shared, problem.score(lenses.expand(3, 5, 2)))
+        self.assertEqual(problem.score(uniform(4, 3, 5, 2)).shape, (4, 3, 5))
+
+    def test_names_the_wrong_one_of_many_prescriptions(self) -> None:
+        many = uniform(6, 2)
+        many[4, 1] = 7.0
+        with self.assertRaisesRegex(
+            InputDataError, r"4 dioptres, but got \[0.*, 7.0\]"
+        ):
+            RefractionProblem(prescription=many)
 
     def test_a_patient_to_experiment_on(self) -> None:
         problem = RefractionProblem(prescription=(1.5, -2.0)).double()

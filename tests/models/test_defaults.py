@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import torch
+from botorch.fit import fit_gpytorch_mll
+from gpytorch.kernels import ConstantKernel
+
+from botorch_binary_context import (
+    BinaryLaplaceGP,
+    LaplaceMarginalLogLikelihood,
+    PreferenceLaplaceGP,
+)
+from botorch_binary_context.models.defaults import (
+    binary_covar_module,
+    default_covar_module,
+    level_covar_module,
+)
+from tests.helpers import AnyModel, StrictTestCase, latent, random_trials, uniform
+
+
+def levels(model: AnyModel) -> list[ConstantKernel]:
+    return [k for k in model.modules() if isinstance(k, ConstantKernel)]
+
+
+class TestBinaryKernel(StrictTestCase):
+    def test_is_the_default_and_a_constant(self) -> None:
+        for batch_shape in ((), (3,)):
+            X = uniform(*batch_shape, 5, 2)
+            shape = torch.Size(batch_shape)
+            smooth = default_covar_module(2, shape).to(X)(X).to_dense()
+            binary = binary_covar_module(2, shape).to(X)(X).to_dense()
+            self.assertAllClose(binary, smooth + 4.0)
+            level = level_covar_module(2.5, shape).to(X)(X).to_dense()
+            self.assertAllClose(level, torch.full_like(smooth, 2.5))
+
+    def test_which_models_have_a_level(self) -> None:
+        """Duels tell nothing about it."""
+        binary = BinaryLaplaceGP(*random_trials(BinaryLaplaceGP, 5))
+        self.assertEqual(len(levels(binary)), 1)
+        duels = PreferenceLaplaceGP(*random_trials(PreferenceLaplaceGP, 5))
+        self.assertEqual(levels(duels), [])
+
+    def test_stays_as_it_is(self) -> None:
+        model = BinaryLaplaceGP(*random_trials(BinaryLaplaceGP, 20))
+        fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+        (level,) = levels(model)
+        self.assertAllClose(level.constant.item(), 4.0)
+
+    def test_failures_everywhere(self) -> None:
+        """Whoever failed everywhere is expected to fail elsewhere, and just as well."""
+        X = 0.5 * uniform(20, 2)
+        for label, sign in ((0.0, -1.0), (1.0, 1.0)):
+            model = BinaryLaplaceGP(X, torch.full_like(X[:, :1], label)).eval()
+            far = latent(model, torch.ones(1, 2).to(X)).mean.item()
+            self.assertGreater(sign * far, 1.0)
