@@ -8,31 +8,41 @@ import math
 from collections.abc import Sequence
 
 import torch
-from botorch.models.utils.gpytorch_modules import (
-    get_covar_module_with_dim_scaled_prior,
-)
 from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import AdditiveKernel, ConstantKernel, MaternKernel, ScaleKernel
-from gpytorch.priors import GammaPrior, LogNormalPrior
+from gpytorch.kernels import (
+    AdditiveKernel,
+    ConstantKernel,
+    Kernel,
+    MaternKernel,
+    RBFKernel,
+    ScaleKernel,
+)
+from gpytorch.priors import LogNormalPrior
 
 from botorch_binary_context.kernels import AdditiveContextKernel
 
-# Of psychometric functions, with parameters in [0, 1] and contexts in [-1, 1].
-CONTEXT_VARIANCE = 4.0
-OUTPUTSCALE, OUTPUTSCALE_SPREAD = 9.0, 0.7
+# Medians of priors and their spreads, in the logarithm, for parameters in [0, 1] and
+# contexts in [-1, 1].
 LENGTHSCALE, LENGTHSCALE_SPREAD = 0.4, 0.4
-SHORTEST = 0.02
+OUTPUTSCALE, OUTPUTSCALE_SPREAD = 9.0, 0.7
+CONTEXT_VARIANCE = 4.0
 LEVEL_VARIANCE = 25.0
-# Of any pass/fail outcomes: passes may be common or rare.
-BINARY_LEVEL_VARIANCE = 4.0
+SHORTEST = 0.02
+# The same if nothing is known about the columns.
+GENERAL_LENGTHSCALE_SPREAD = 0.7
+GENERAL_OUTPUTSCALE = 4.0
+GENERAL_LEVEL_VARIANCE = 4.0
 
 
 def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
     r"""A squared exponential kernel with priors that ten trials cannot overrule.
 
-    Lengthscales have BoTorch's dimension-scaled prior, for inputs in the unit cube. The
-    output scale, which says how sure the outcomes get at the best and worst points, has
-    a Gamma(2, 0.5) prior: latent standard deviations of one to three.
+    Outcomes of one bit say little about hyperparameters. So lengthscales, for inputs in
+    the unit cube, grow with the square root of the dimension as those of BoTorch's
+    models do, but are shorter and vary less: where nearly all tests fail, those become
+    so long that no hill is expected anywhere but in a corner. The output scale says how
+    sure the outcomes get at the best and the worst points: latent standard deviations
+    of one to four.
 
     Args:
         dim: The number of columns of a trial.
@@ -41,13 +51,34 @@ def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
     Returns:
         The kernel, with a set of hyperparameters for each element of the batch.
     """
-    kernel = ScaleKernel(
-        get_covar_module_with_dim_scaled_prior(dim, batch_shape),
+    lengthscale = _lengthscale(dim)
+    kernel = RBFKernel(
+        ard_num_dims=dim,
         batch_shape=batch_shape,
-        outputscale_prior=GammaPrior(2.0, 0.5),
+        lengthscale_prior=_prior(lengthscale, GENERAL_LENGTHSCALE_SPREAD),
+        lengthscale_constraint=GreaterThan(SHORTEST),
     )
-    kernel.outputscale = 2.0
-    return kernel
+    kernel.initialize(lengthscale=lengthscale)
+    return _scale(kernel, GENERAL_OUTPUTSCALE)
+
+
+def _lengthscale(dim: int) -> float:
+    """Distances in the unit cube grow with the square root of the dimension."""
+    return LENGTHSCALE * math.sqrt(dim / 2)
+
+
+def _prior(median: float, spread: float) -> LogNormalPrior:
+    return LogNormalPrior(math.log(median), spread)
+
+
+def _scale(kernel: Kernel, outputscale: float) -> ScaleKernel:
+    """A kernel with an output scale about as large as given."""
+    prior = _prior(outputscale, OUTPUTSCALE_SPREAD)
+    scaled = ScaleKernel(
+        kernel, batch_shape=kernel.batch_shape, outputscale_prior=prior
+    )
+    scaled.outputscale = outputscale
+    return scaled
 
 
 def binary_covar_module(dim: int, batch_shape: torch.Size) -> AdditiveKernel:
@@ -60,7 +91,7 @@ def binary_covar_module(dim: int, batch_shape: torch.Size) -> AdditiveKernel:
     Returns:
         The kernel, with a set of hyperparameters for each element of the batch.
     """
-    level = level_covar_module(BINARY_LEVEL_VARIANCE, batch_shape)
+    level = level_covar_module(GENERAL_LEVEL_VARIANCE, batch_shape)
     return AdditiveKernel(default_covar_module(dim, batch_shape), level)
 
 
@@ -82,23 +113,17 @@ def psychometric_covar_module(
         The kernel, with a set of hyperparameters for each element of the batch.
     """
     num_parameters = dim - len(context_dims)
-    lengthscale = LENGTHSCALE * math.sqrt(num_parameters / 2)
-    smooth = ScaleKernel(
-        MaternKernel(
-            nu=2.5,
-            ard_num_dims=num_parameters,
-            batch_shape=batch_shape,
-            lengthscale_prior=LogNormalPrior(math.log(lengthscale), LENGTHSCALE_SPREAD),
-            lengthscale_constraint=GreaterThan(SHORTEST),
-        ),
+    lengthscale = _lengthscale(num_parameters)
+    smooth = MaternKernel(
+        nu=2.5,
+        ard_num_dims=num_parameters,
         batch_shape=batch_shape,
-        outputscale_prior=LogNormalPrior(math.log(OUTPUTSCALE), OUTPUTSCALE_SPREAD),
+        lengthscale_prior=_prior(lengthscale, LENGTHSCALE_SPREAD),
+        lengthscale_constraint=GreaterThan(SHORTEST),
     )
-    smooth.base_kernel.initialize(lengthscale=lengthscale)
-    smooth.outputscale = OUTPUTSCALE
-    kernel = AdditiveContextKernel(
-        smooth + level_covar_module(LEVEL_VARIANCE, batch_shape), context_dims
-    )
+    smooth.initialize(lengthscale=lengthscale)
+    level = level_covar_module(LEVEL_VARIANCE, batch_shape)
+    kernel = AdditiveContextKernel(_scale(smooth, OUTPUTSCALE) + level, context_dims)
     kernel.context_variance = CONTEXT_VARIANCE
     kernel.raw_context_variance.requires_grad_(False)
     return kernel

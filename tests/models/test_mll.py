@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import deepcopy
 from typing import Any
@@ -417,8 +418,9 @@ class TestFit(StrictTestCase):
             X, Y = random_trials(model_class, 0)
             model = model_class(X, Y)
             fit(model)
-            # Gamma(2, 0.5) has its mode at 2.
-            self.assertAllClose(outputscale(model).item(), 2.0, rtol=1e-3)
+            # A log-normal prior has its mode at exp(μ - σ²).
+            mode = 4 * math.exp(-(0.7**2))
+            self.assertAllClose(outputscale(model).item(), mode, rtol=1e-3)
 
     def test_in_a_list_of_models(self) -> None:
         models = [m(*random_trials(m, 15)) for m in MODEL_CLASSES]
