@@ -37,6 +37,7 @@ PAPER_ACUITY = 2.48e-2
 PAPER_SPHERE, PAPER_SPHERE_ERROR = 2.74e-2, 5.36e-2
 PAPER_CYLINDER, PAPER_CYLINDER_ERROR = 1.53e-1, 8.22e-2
 COLUMNS = 3
+WORSE = f"above {TARGETS[0]}"
 
 
 def trials_to_reach(curve: Sequence[float], target: float) -> int | None:
@@ -175,7 +176,8 @@ def _describe_ends(analysis: Analysis) -> str:
         "trials, in logMAR.\n\n"
         + format_table(["rule", *analysis.functions], rows)
         + "\n\nMore of every case is in the tables below: the mean over the seeds in "
-        "logMAR, at the end with its standard error and the worst seed; the mean "
+        "logMAR, at the end with its standard error, the median, the worst seed and "
+        f"the number of seeds above {TARGETS[0]} logMAR; the mean "
         "errors of the lens at the end in dioptres, with their signs and standard "
         "errors, and of their absolute values; and the trial from which on the mean "
         "acuity stays at a target or below it. Trials are counted after the random "
@@ -192,7 +194,7 @@ def _describe_case(analysis: Analysis, case: str) -> str:
         for rule in analysis.rules
     ]
     header = ["rule", *(f"VA after {trial}" for trial in checkpoints)]
-    header += [f"VA after {analysis.iterations}", "worst seed"]
+    header += [f"VA after {analysis.iterations}", "median", "worst seed", WORSE]
     header += ["sphere", "sphere, absolute", "cylinder", "cylinder, absolute"]
     header += [f"trials to {target}" for target in TARGETS]
     text = f"## Acuity: {case}\n\n"
@@ -219,7 +221,9 @@ def _describe_rule(
         f"`{rule}`",
         *(f"{curve[trial - 1]:.3f}" for trial in checkpoints),
         _with_error(acuity, 4),
+        f"{acuity.median():.3f}",
         f"{acuity.max():.3f}",
+        int((acuity > TARGETS[0]).sum()),
         _with_error(last["sphere"], 3),
         f"{last['sphere'].abs().mean():.3f}",
         _with_error(last["cylinder"], 3),
