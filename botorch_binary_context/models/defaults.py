@@ -82,7 +82,7 @@ def _scale(kernel: Kernel, outputscale: float) -> ScaleKernel:
 
 
 def binary_covar_module(dim: int, batch_shape: torch.Size) -> AdditiveKernel:
-    r"""The same and a level: passes may be rare, or failures, wherever one looks.
+    r""":func:`default_covar_module` and a level: passes may be rare everywhere.
 
     Args:
         dim: The number of columns of a trial.
