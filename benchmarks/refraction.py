@@ -268,7 +268,7 @@ class Surrogate:
         adds: What it has that the surrogate before it in the table has not.
         make: Makes the model.
         learns: Whether hyperparameters are learned as trials come in.
-        reference_size: The letter size at which the UCB is evaluated, in logMAR.
+        reference_size: The letter size of the reference context, in logMAR.
     """
 
     adds: str
@@ -292,8 +292,7 @@ SURROGATES = {
         reference_size=PAPER_SIZE,
     ),
     "size": Surrogate(
-        "letters of 0.5 logMAR instead of 1, at which the UCB is evaluated; the other "
-        "rules do not depend on it",
+        "a reference letter of 0.5 logMAR instead of 1; `ts-ald` does not depend on it",
         with_a_level,
     ),
     "robust": Surrogate(

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import torch
 from botorch.exceptions import UnsupportedError
@@ -43,6 +44,7 @@ from botorch_binary_context.sampling.paths import draw_sample_paths
 NUM_POINT_SETS = 8
 COARSE_GAIN = 1e-6
 COARSE_EVALUATIONS = 40
+BOLD_BETA = NormalDist().inv_cdf(0.99)
 CONTEXT_SEARCH = SearchOptions(num_restarts=3, raw_samples=64)
 
 
@@ -156,6 +158,12 @@ def draw_point_set() -> int:
 def by_ucb(search: Search) -> Tensor:
     r"""Parameters of the largest binary upper confidence bound."""
     return search.maximize_parameters(BinaryUpperConfidenceBound(search.model).evaluate)
+
+
+def by_bold_ucb(search: Search) -> Tensor:
+    r"""The same with a bound at 99 instead of 95 %, which explores more."""
+    acqf = BinaryUpperConfidenceBound(search.model, beta=BOLD_BETA)
+    return search.maximize_parameters(acqf.evaluate)
 
 
 def by_latent_ucb(search: Search) -> Tensor:
@@ -282,6 +290,7 @@ Rule = Callable[[Search], Tensor]
 BINARY_RULES: dict[str, Rule] = {
     "ucb-ald": TwoStages(by_ucb, most_informative),
     "ts-ald": TwoStages(by_thompson_sampling, most_informative),
+    "ucb99-ald": TwoStages(by_bold_ucb, most_informative),
     "lucb-ald": TwoStages(by_latent_ucb, most_informative),
     "ucb-random": TwoStages(by_ucb, at_random),
     "ts-random": TwoStages(by_thompson_sampling, at_random),

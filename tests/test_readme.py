@@ -79,7 +79,7 @@ def test_acuities_are_those_of_the_reports() -> None:
     text = README.read_text().split("In the eye examination")[1].split("\n\n")[0]
     in_centre = acuity_at_the_end("refraction", "slope 5", "ucb-ald", 260)[0]
     ours, theirs = (
-        acuity_at_the_end("refraction-anywhere", f"slope 5, {name}", "ts-ald", 150)
+        acuity_at_the_end("refraction-anywhere", f"slope 5, {name}", "ucb99-ald", 150)
         for name in ("power", "paper")
     )
     numbers = re.findall(r"0\.\d+", text)

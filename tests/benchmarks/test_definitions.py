@@ -22,8 +22,8 @@ class TestStudies(StrictTestCase):
             "duels-kg": (1, 10, 20),
             "threshold": (11, 34, 20),
             "refraction": (9, 8, 20),
-            "refraction-anywhere": (11, 6, 40),
-            "refraction-steps": (3, 9, 40),
+            "refraction-anywhere": (12, 6, 40),
+            "refraction-steps": (4, 9, 40),
         }
         self.assertEqual(sizes, expected)
         lengths = {name: study.iterations for name, study in STUDIES.items()}

@@ -42,7 +42,7 @@ ALL_RULES = [
 DETERMINISTIC_RULES = [
     *(
         (BinaryLaplaceGP, rule)
-        for rule in ("ucb-ald", "lucb-ald", "ucb-fixed", "cbkg", "bald")
+        for rule in ("ucb-ald", "ucb99-ald", "lucb-ald", "ucb-fixed", "cbkg", "bald")
     ),
     *((PreferenceLaplaceGP, rule) for rule in ("muc-ald", "kg", "bald")),
 ]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from scipy.stats import norm
 from torch import Tensor
 
 from botorch_binary_context import (
@@ -52,6 +53,11 @@ def ucb(model: AnyModel, trial: Tensor) -> Tensor:
     return BinaryUpperConfidenceBound(model).evaluate(in_reference(trial))
 
 
+def bold_ucb(model: AnyModel, trial: Tensor) -> Tensor:
+    beta = float(norm.ppf(0.99))
+    return BinaryUpperConfidenceBound(model, beta).evaluate(in_reference(trial))
+
+
 def latent_ucb(model: AnyModel, trial: Tensor) -> Tensor:
     return LatentUpperConfidenceBound(model).evaluate(in_reference(trial))
 
@@ -74,6 +80,7 @@ def challenge(model: AnyModel, trial: Tensor) -> Tensor:
 # What the first and what the second stage maximise.
 SCORES: dict[str, tuple[Score, ...]] = {
     "ucb-ald": (ucb, information),
+    "ucb99-ald": (bold_ucb, information),
     "lucb-ald": (latent_ucb, information),
     "ucb-fixed": (ucb,),
     "cbkg": (knowledge_gradient,),

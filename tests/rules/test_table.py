@@ -46,6 +46,7 @@ class TestTable:
             "ucb-fixed",
             "ts-fixed",
             "lucb-ald",
+            "ucb99-ald",
         }
         assert set(DUEL_RULES) == {
             "muc-ald",
