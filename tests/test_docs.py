@@ -192,7 +192,7 @@ class TestPaper:
     def test_every_rule_has_a_row(self) -> None:
         text = read(DOCS / "paper.md")
         rows = text[text.index("## Rules") : text.index("## Differences")]
-        named = set(re.findall(r"`([a-z]+(?:-[a-z]+)*)`", rows))
+        named = set(re.findall(r"`([a-z\d]+(?:-[a-z]+)*)`", rows))
         assert named == {*BINARY_RULES, *DUEL_RULES}
 
 

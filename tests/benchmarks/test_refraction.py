@@ -218,7 +218,7 @@ class TestReport(StrictTestCase):
                 store.save(frame.cast(REFRACTION_SCHEMA), path)
             text = write_report("refraction", root).read_text(encoding="utf-8")
         self.assertIn(
-            "| `cjes` | 0.0200 ± 0.0100 | 0.030 | -0.100 ± 0.300 | 0.300 | "
+            "| `cjes` | 0.0200 ± 0.0100 | 0.020 | 0.030 | 0 | -0.100 ± 0.300 | 0.300 | "
             "-0.500 ± 0.000 | 0.500 | 3 | 3 | 4 |",
             text,
         )
