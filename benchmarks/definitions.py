@@ -156,7 +156,7 @@ PAPER_TABLE_3 = {
     "ts-random": (5, 3),
     "random": (6, 0),
 }
-# The rules of the synthetic studies; ``ucb99-ald`` came later, with refraction.
+# ``ucb99-ald`` is for patients with prescriptions anywhere, who need more exploration.
 SYNTHETIC_RULES = tuple(rule for rule in BINARY_RULES if rule != "ucb99-ald")
 REFRACTION_RULES = (*PAPER_TABLE_3, "lucb-ald", "cbkg", "cjes")
 # A trial of three variables needs fewer starts than the default, and ``cbkg`` is slow.

@@ -161,7 +161,7 @@ def by_ucb(search: Search) -> Tensor:
 
 
 def by_bold_ucb(search: Search) -> Tensor:
-    r"""The same with a bound at 99 instead of 95 %, which explores more."""
+    r"""Parameters of the largest binary UCB at 99 instead of 95 %: more exploration."""
     acqf = BinaryUpperConfidenceBound(search.model, beta=BOLD_BETA)
     return search.maximize_parameters(acqf.evaluate)
 
