@@ -250,7 +250,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
             parser.error(f"--{name} is to be at least 1, but is {value}")
     if not arguments.figure.resolve().parent.is_dir():
         parser.error(f"--figure is to be in a folder, but is {arguments.figure}")
-    if arguments.figure.suffix.removeprefix(".") not in FORMATS:
+    if arguments.figure.suffix.removeprefix(".").lower() not in FORMATS:
         parser.error(f"--figure is to end as an image does, but is {arguments.figure}")
     return arguments
 

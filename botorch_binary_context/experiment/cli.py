@@ -274,10 +274,11 @@ def _demo(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         journal = arguments.journal or Path(folder) / "demo.journal"
         best = run_demo(journal, arguments.trials, report)
-    acuity = smallest_letters(best.parameters)
+    acuity, threshold = smallest_letters(best.parameters), best.threshold()
     data = {
         "parameters": dict(best.parameters),
         "uncertainty": best.uncertainty,
+        "threshold": _to_json(threshold),
         "needed": NEEDED,
         "smallest_letters": acuity,
     }
@@ -287,7 +288,7 @@ def _demo(arguments: argparse.Namespace) -> None:
         data,
         "",
         *_describe_best(best),
-        _describe_threshold("letter size", best.threshold()),
+        _describe_threshold("letter size", threshold),
         f"needed: {needed}",
         f"smallest letters read, in logMAR: {acuity:.2f} (best possible: 0)",
     )

@@ -105,7 +105,9 @@ class Recommendation:
     ) -> Threshold:
         r"""How hard a test of the recommended parameters may be to be passed.
 
-        It is taken for granted that harder tests are passed less often.
+        It is taken for granted that harder tests are passed less often. The interval
+        is that of the model for these parameters; it does not allow for their having
+        been chosen because they seemed best.
 
         Args:
             name: The name of the context, whose ``harder`` says which way is hard; not
@@ -127,14 +129,12 @@ class Recommendation:
         varied, width = self._find_context(name), _width(level)
         likelihood = self._model.likelihood
         latent = 0.0 if probability is None else likelihood.contrast_at(probability)
-        values = [varied.at_difficulty(i / (NUM_VALUES - 1)) for i in range(NUM_VALUES)]
-        fixed = self._complete(context)
-        line = [
-            self._encoder.encode({**fixed, varied.name: value}, [self.parameters])
-            for value in values
-        ]
+        fixed = {varied.name: varied.reference, **self._complete(context)}
+        line = self._encoder.encode_difficulties(
+            fixed, self.parameters, varied.name, NUM_VALUES
+        )
         with torch.no_grad():
-            band = threshold_band(self._model, torch.cat(line), latent, width)
+            band = threshold_band(self._model, line, latent, width)
         median, *ends = (
             varied.at_difficulty(float(position) / (NUM_VALUES - 1))
             for position in band

@@ -178,6 +178,26 @@ class Encoder:
         parameters = torch.stack([self.encode_parameters(side) for side in sides])
         return self.context_space.join(parameters, self.encode_context(context))
 
+    def encode_difficulties(
+        self, context: Values, parameters: Values, name: str, num: int
+    ) -> Tensor:
+        r"""The rows of ever harder trials.
+
+        Args:
+            context: The values of the contexts.
+            parameters: The parameters of the trials.
+            name: The name of the context that makes them harder.
+            num: The number of trials.
+
+        Returns:
+            A ``num x d`` tensor, the easiest first.
+        """
+        position = [c.name for c in self.space.contexts].index(name)
+        varied = self.space.contexts[position]
+        X = self.encode(context, [parameters]).repeat(num, 1)
+        X[:, position] = varied.difficulties(num, self.centred)
+        return X
+
     def decode_parameters(self, U: Tensor) -> dict[str, Value]:
         r"""The parameters nearest to columns.
 

@@ -37,10 +37,10 @@ from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models.binary_gp import BinaryLaplaceGP
 from botorch_binary_context.models.defaults import (
     OUTPUTSCALE,
-    OUTPUTSCALE_SPREAD,
     binary_covar_module,
     default_covar_module,
     psychometric_covar_module,
+    scale_covar_module,
 )
 from botorch_binary_context.models.laplace_gp import LaplaceGP
 from botorch_binary_context.models.mll import LaplaceMarginalLogLikelihood
@@ -86,12 +86,9 @@ def product_covar_module(dim: int, num_contexts: int) -> ScaleKernel:
     """
     num_parameters = dim - num_contexts
     width = 0.25 * math.sqrt(max(num_parameters, 2) / 2)
-    kernel = ScaleKernel(
-        _smooth(range(num_contexts), 1.0) * _smooth(range(num_contexts, dim), width),
-        outputscale_prior=LogNormalPrior(math.log(OUTPUTSCALE), OUTPUTSCALE_SPREAD),
-    )
-    kernel.outputscale = OUTPUTSCALE
-    return kernel
+    contexts, parameters = range(num_contexts), range(num_contexts, dim)
+    product = _smooth(contexts, 1.0) * _smooth(parameters, width)
+    return scale_covar_module(product, OUTPUTSCALE)
 
 
 def _smooth(columns: Sequence[int], width: float) -> RBFKernel:

@@ -412,8 +412,23 @@ class Context:
         """
         if not 0.0 <= share <= 1.0:
             return math.copysign(math.inf, -self._sign * share)
-        unit = share if self.harder == "up" else 1.0 - share
-        return self._range.round(float(self._range.from_unit(_column(unit))))
+        return self._range.round(float(self._by_difficulty(_column(share))))
+
+    def difficulties(self, num: int, centred: bool) -> Tensor:
+        r"""The columns of values from the easiest to the hardest, evenly on the scale.
+
+        Args:
+            num: How many.
+            centred: As in :meth:`encode`.
+
+        Returns:
+            A tensor of ``num`` numbers in [-1, 1].
+        """
+        shares = torch.linspace(0.0, 1.0, num, dtype=torch.float64, device="cpu")
+        return self._to_column(self._by_difficulty(shares), centred)
+
+    def _by_difficulty(self, share: Tensor) -> Tensor:
+        return self._range.from_unit(share if self.harder == "up" else 1.0 - share)
 
     def snap(self, U: Tensor, centred: bool) -> Tensor:
         r"""The column of the nearest level, or of the reference if that is nearer.

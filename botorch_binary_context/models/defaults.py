@@ -51,29 +51,39 @@ def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
     Returns:
         The kernel, with a set of hyperparameters for each element of the batch.
     """
-    lengthscale = _lengthscale(dim)
-    kernel = RBFKernel(
+    kernel = _smooth(RBFKernel, dim, GENERAL_LENGTHSCALE_SPREAD, batch_shape)
+    return scale_covar_module(kernel, GENERAL_OUTPUTSCALE)
+
+
+def _smooth(
+    kernel_class: type[RBFKernel] | type[MaternKernel],
+    dim: int,
+    spread: float,
+    batch_shape: torch.Size,
+) -> Kernel:
+    """A kernel of inputs in the unit cube, with a prior of its lengthscales."""
+    # Distances grow with the square root of the dimension.
+    lengthscale = LENGTHSCALE * math.sqrt(dim / 2)
+    kernel = kernel_class(
         ard_num_dims=dim,
         batch_shape=batch_shape,
-        lengthscale_prior=_prior(lengthscale, GENERAL_LENGTHSCALE_SPREAD),
+        lengthscale_prior=LogNormalPrior(math.log(lengthscale), spread),
         lengthscale_constraint=GreaterThan(SHORTEST),
     )
-    kernel.initialize(lengthscale=lengthscale)
-    return _scale(kernel, GENERAL_OUTPUTSCALE)
+    return kernel.initialize(lengthscale=lengthscale)
 
 
-def _lengthscale(dim: int) -> float:
-    """Distances in the unit cube grow with the square root of the dimension."""
-    return LENGTHSCALE * math.sqrt(dim / 2)
+def scale_covar_module(kernel: Kernel, outputscale: float) -> ScaleKernel:
+    r"""A kernel with an output scale and its prior.
 
+    Args:
+        kernel: The kernel to scale.
+        outputscale: The median of the prior, at which the scale begins.
 
-def _prior(median: float, spread: float) -> LogNormalPrior:
-    return LogNormalPrior(math.log(median), spread)
-
-
-def _scale(kernel: Kernel, outputscale: float) -> ScaleKernel:
-    """A kernel with an output scale about as large as given."""
-    prior = _prior(outputscale, OUTPUTSCALE_SPREAD)
+    Returns:
+        The scaled kernel.
+    """
+    prior = LogNormalPrior(math.log(outputscale), OUTPUTSCALE_SPREAD)
     scaled = ScaleKernel(
         kernel, batch_shape=kernel.batch_shape, outputscale_prior=prior
     )
@@ -113,17 +123,10 @@ def psychometric_covar_module(
         The kernel, with a set of hyperparameters for each element of the batch.
     """
     num_parameters = dim - len(context_dims)
-    lengthscale = _lengthscale(num_parameters)
-    smooth = MaternKernel(
-        nu=2.5,
-        ard_num_dims=num_parameters,
-        batch_shape=batch_shape,
-        lengthscale_prior=_prior(lengthscale, LENGTHSCALE_SPREAD),
-        lengthscale_constraint=GreaterThan(SHORTEST),
-    )
-    smooth.initialize(lengthscale=lengthscale)
+    rough = _smooth(MaternKernel, num_parameters, LENGTHSCALE_SPREAD, batch_shape)
     level = level_covar_module(LEVEL_VARIANCE, batch_shape)
-    kernel = AdditiveContextKernel(_scale(smooth, OUTPUTSCALE) + level, context_dims)
+    base = scale_covar_module(rough, OUTPUTSCALE) + level
+    kernel = AdditiveContextKernel(base, context_dims)
     kernel.context_variance = CONTEXT_VARIANCE
     kernel.raw_context_variance.requires_grad_(False)
     return kernel

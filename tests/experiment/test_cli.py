@@ -154,6 +154,7 @@ class TestDemo:
     def test_json(self, capsys: pytest.CaptureFixture[str]) -> None:
         found = call_json(capsys, "demo", "--trials", "3")
         assert found["needed"] == {"sphere": -1.5, "cylinder": -0.75}
+        assert set(found["threshold"]) == {"median", "low", "high"}
 
 
 class TestErrors:

@@ -2,6 +2,7 @@ r"""Tests of named parameters and contexts."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -166,6 +167,12 @@ class TestContext:
         values = [-math.inf, 1.0, middle, 100.0, math.inf]
         assert [up.at_difficulty(share) for share in shares] == values
         assert [down.at_difficulty(share) for share in shares] == values[::-1]
+        for context, centred in itertools.product((up, down), (True, False)):
+            found = context.difficulties(5, centred)
+            expected = [
+                context.encode(context.at_difficulty(i / 4), centred) for i in range(5)
+            ]
+            torch.testing.assert_close(found, torch.cat(expected), rtol=1e-5, atol=1e-5)
 
     @given(st.floats(-1.0, 1.0), st.booleans(), st.sampled_from([None, "up", "down"]))
     def test_levels(self, u: float, centred: bool, harder: str | None) -> None:

@@ -46,7 +46,7 @@ class TestBinaryKernel(StrictTestCase):
         self.assertAllClose(level.constant.item(), 4.0)
 
     def test_failures_everywhere(self) -> None:
-        """Whoever failed everywhere is expected to fail elsewhere, and just as well."""
+        """Whoever failed wherever tested is expected to fail elsewhere, too."""
         X = 0.5 * uniform(20, 2)
         for label, sign in ((0.0, -1.0), (1.0, 1.0)):
             model = BinaryLaplaceGP(X, torch.full_like(X[:, :1], label)).eval()
