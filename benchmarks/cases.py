@@ -18,7 +18,7 @@ from botorch_binary_context.kernels import (
     MultiplicativeContextKernel,
 )
 from botorch_binary_context.models import BinaryLaplaceGP, PreferenceLaplaceGP
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.problems import (
     ContextProblem,
     DuelContextProblem,
@@ -42,7 +42,7 @@ class Case:
     """
 
     problem: ContextProblem
-    model: Callable[[Tensor, Tensor], LaplaceGP]
+    model: Callable[[Tensor, Tensor], LatentGP]
     randomness: str
     refits: frozenset[int] = frozenset()
 

@@ -26,7 +26,7 @@ from benchmarks.cases import (
     multiplicative_kernel,
     threshold_kernel,
 )
-from botorch_binary_context.optim import SearchOptions
+from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.problems import (
     BENCHMARKS,
     BinaryContextProblem,

@@ -25,8 +25,8 @@ from torch import Tensor
 from benchmarks.cases import Case
 from benchmarks.definitions import INITIAL_TRIALS, STUDIES
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models import LaplaceMarginalLogLikelihood
-from botorch_binary_context.optim import SearchOptions
+from botorch_binary_context.models import ApproximateMarginalLogLikelihood
+from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.problems import (
     ContextProblem,
     DuelContextProblem,
@@ -155,7 +155,7 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
         model = model.condition_on_observations(trial, labels)
         if INITIAL_TRIALS + i + 1 in case.refits:
             # As trials come in, beginning from what was learned before.
-            mll = LaplaceMarginalLogLikelihood(model.likelihood, model)
+            mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
             fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
         best = recommend(model, space).unsqueeze(-2)  # seeds x 1 x (d - m)
         rows["score"].append(problem.score(best).squeeze(-1))

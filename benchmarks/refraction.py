@@ -28,8 +28,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from benchmarks.cases import Case
+from botorch_binary_context.inference import Laplace
 from botorch_binary_context.kernels import AdditiveContextKernel
 from botorch_binary_context.models import (
+    BinaryGP,
     BinaryLaplaceGP,
     LaplaceMarginalLogLikelihood,
     psychometric_gp,
@@ -41,7 +43,7 @@ from botorch_binary_context.models.defaults import (
     level_covar_module,
     psychometric_covar_module,
 )
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.psychometric import SLOPE
 from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 
@@ -185,7 +187,7 @@ def parse_surrogate(case: str) -> str:
 
 # Models of increasing care, each as a function of the trials, their outcomes, the
 # hyperparameters of the paper's surrogate and the patient.
-ModelMaker = Callable[[Tensor, Tensor, PaperSurrogate, RefractionProblem], LaplaceGP]
+ModelMaker = Callable[[Tensor, Tensor, PaperSurrogate, RefractionProblem], LatentGP]
 
 
 def as_in_the_paper(
@@ -240,24 +242,31 @@ def _without_direction(
 
 def with_a_direction(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
-) -> BinaryLaplaceGP:
+) -> BinaryGP:
     r"""Large letters are easier: the package's default, without guesses."""
-    return psychometric_gp(X, Y, problem.space)
+    return psychometric_gp(X, Y, problem.space, inference=Laplace())
 
 
 def with_guesses(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
-) -> BinaryLaplaceGP:
+) -> BinaryGP:
     r"""The package's default, with the guess rate of the task."""
-    return psychometric_gp(X, Y, problem.space, problem.likelihood.guess_rate)
+    guess_rate = float(problem.likelihood.guess_rate)
+    return psychometric_gp(X, Y, problem.space, guess_rate, inference=Laplace())
 
 
 def with_power_vectors(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
-) -> BinaryLaplaceGP:
+) -> BinaryGP:
     r"""The same, with a lengthscale for each component of the power vector."""
-    guess_rate = problem.likelihood.guess_rate
-    return psychometric_gp(X, Y, problem.space, guess_rate, combinations=POWER_VECTOR)
+    return psychometric_gp(
+        X,
+        Y,
+        problem.space,
+        float(problem.likelihood.guess_rate),
+        combinations=POWER_VECTOR,
+        inference=Laplace(),
+    )
 
 
 @dataclass(frozen=True)

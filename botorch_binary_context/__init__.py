@@ -1,6 +1,6 @@
 r"""Bayesian optimisation from pass/fail outcomes and duels in chosen contexts."""
 
-from botorch_binary_context import probability
+from botorch_binary_context import inference, probability
 from botorch_binary_context.acquisition import (
     BernoulliMutualInformation,
     BinaryUpperConfidenceBound,
@@ -13,6 +13,7 @@ from botorch_binary_context.acquisition import (
 )
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.experiment import Experiment
+from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
@@ -20,14 +21,19 @@ from botorch_binary_context.kernels import (
 from botorch_binary_context.likelihoods import PreferenceLikelihood, ProbitLikelihood
 from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models import (
+    ApproximateMarginalLogLikelihood,
+    BinaryGP,
     BinaryLaplaceGP,
     CombineParameters,
     LaplaceMarginalLogLikelihood,
+    MixedGP,
+    Observations,
+    PreferenceGP,
     PreferenceLaplaceGP,
     psychometric_gp,
     should_learn,
 )
-from botorch_binary_context.optim import SearchOptions
+from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.posteriors import ClassProbability, LabelPosterior
 from botorch_binary_context.rules import (
     BINARY_RULES,
@@ -42,8 +48,10 @@ from botorch_binary_context.sampling import (
 
 __all__ = [
     "AdditiveContextKernel",
+    "ApproximateMarginalLogLikelihood",
     "BINARY_RULES",
     "BernoulliMutualInformation",
+    "BinaryGP",
     "BinaryLaplaceGP",
     "BinaryUpperConfidenceBound",
     "ClassProbability",
@@ -51,22 +59,29 @@ __all__ = [
     "ContextSpace",
     "ContextualBinaryKnowledgeGradient",
     "ContextualJointEntropySearch",
+    "DIFFERENCE",
     "DUEL_RULES",
     "Experiment",
+    "Functional",
     "LabelPosterior",
     "LaplaceMarginalLogLikelihood",
     "LatentUpperConfidenceBound",
     "LinearContextMean",
     "MaximallyUncertainChallenge",
+    "MixedGP",
     "MultiplicativeContextKernel",
+    "Observations",
     "OneShotContextualBinaryKnowledgeGradient",
+    "PreferenceGP",
     "PreferenceLaplaceGP",
     "PreferenceLikelihood",
     "ProbitLikelihood",
     "SearchOptions",
+    "VALUE",
     "draw_sample_paths",
     "draw_weight_space_paths",
     "gen_one_shot_knowledge_gradient_initial_conditions",
+    "inference",
     "probability",
     "psychometric_gp",
     "recommend",

@@ -10,8 +10,7 @@ import torch
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
-from botorch_binary_context.acquisition.contrasts import contrast_moments
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.models.latent_gp import LatentGP
 
 
 class Band(NamedTuple):
@@ -28,7 +27,7 @@ class Band(NamedTuple):
     high: Tensor
 
 
-def latent_band(model: LaplaceGP, trials: Tensor, width: float) -> Band:
+def latent_band(model: LatentGP, trials: Tensor, width: float) -> Band:
     r"""The posterior mean of the latent function, and standard deviations around it.
 
     Args:
@@ -47,7 +46,7 @@ def latent_band(model: LaplaceGP, trials: Tensor, width: float) -> Band:
     return Band(mean, mean - spread, mean + spread)
 
 
-def probability_band(model: LaplaceGP, candidates: Tensor, width: float) -> Band:
+def probability_band(model: LatentGP, candidates: Tensor, width: float) -> Band:
     r"""The exact success probability, between quantiles of ``p(c=1|f)``.
 
     The link is monotone, so it takes quantiles of the latent contrast to those of the
@@ -61,7 +60,7 @@ def probability_band(model: LaplaceGP, candidates: Tensor, width: float) -> Band
     Returns:
         The band.
     """
-    mean, variance = contrast_moments(model, candidates)
+    mean, variance = model.moments(candidates)
     likelihood, spread = model.likelihood, width * variance.sqrt()
     return Band(
         likelihood.expected_probability(mean, variance),
@@ -70,7 +69,7 @@ def probability_band(model: LaplaceGP, candidates: Tensor, width: float) -> Band
     )
 
 
-def threshold_band(model: LaplaceGP, line: Tensor, level: float, width: float) -> Band:
+def threshold_band(model: LatentGP, line: Tensor, level: float, width: float) -> Band:
     r"""How far along a line of ever harder trials the latent function is above a level.
 
     If ``f`` only falls along the line, it falls to the level beyond a trial just if it

@@ -24,8 +24,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from botorch_binary_context.models import (
-    BinaryLaplaceGP,
-    LaplaceMarginalLogLikelihood,
+    ApproximateMarginalLogLikelihood,
+    BinaryGP,
     psychometric_gp,
     should_learn,
 )
@@ -95,9 +95,7 @@ def examine(rule: str, repetitions: int, iterations: int) -> Examination:
     return Examination(model.original_datapoints, answers, acuities, lens)
 
 
-def make_model(
-    trials: Tensor, answers: Tensor, patient: RefractionProblem
-) -> BinaryLaplaceGP:
+def make_model(trials: Tensor, answers: Tensor, patient: RefractionProblem) -> BinaryGP:
     r"""The default model of psychometric functions, of the power vectors of lenses.
 
     Args:
@@ -112,18 +110,18 @@ def make_model(
         trials,
         answers,
         patient.space,
-        guess_rate=patient.likelihood.guess_rate,
+        guess_rate=float(patient.likelihood.guess_rate),
         combinations=POWER_VECTOR,
     )
 
 
-def learn(model: BinaryLaplaceGP) -> None:
+def learn(model: BinaryGP) -> None:
     r"""Learn the hyperparameters, under their priors.
 
     Args:
         model: The model.
     """
-    fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+    fit_gpytorch_mll(ApproximateMarginalLogLikelihood(model.likelihood, model))
 
 
 def round_lens(lens: Tensor) -> Tensor:

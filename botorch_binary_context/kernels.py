@@ -23,7 +23,11 @@ from linear_operator import to_dense
 from torch import Tensor
 
 from botorch_binary_context.context import normalize_context_dims, take_columns
-from botorch_binary_context.covariance import covariance, register_rule, variance
+from botorch_binary_context.numerics.covariance import (
+    covariance,
+    register_evaluation,
+    variance,
+)
 
 
 class _ContextKernel(Kernel):
@@ -194,7 +198,7 @@ def _set_context_variance(kernel: Any, value: Any) -> Any:
 
 
 for _kernel_type in (MultiplicativeContextKernel, AdditiveContextKernel):
-    register_rule(_kernel_type, _kernel_type.forward, _context_variance)
+    register_evaluation(_kernel_type, _kernel_type.forward, _context_variance)
 
 
 def context_dims_of(kernel: Kernel) -> tuple[int, ...]:

@@ -8,6 +8,8 @@ exact moments and with samples that follow from the joint latent posterior.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from botorch.acquisition.objective import PosteriorTransform
 from botorch.posteriors import GPyTorchPosterior, Posterior, TransformedPosterior
@@ -18,7 +20,7 @@ from gpytorch.distributions import MultivariateNormal
 from torch import Tensor
 from torch.special import ndtr
 
-from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.likelihoods import OutcomeLikelihood
 
 
 class LabelPosterior(Posterior):
@@ -30,7 +32,7 @@ class LabelPosterior(Posterior):
     """
 
     def __init__(
-        self, distribution: MultivariateNormal, likelihood: ProbitLikelihood
+        self, distribution: MultivariateNormal, likelihood: OutcomeLikelihood
     ) -> None:
         r"""
         Args:
@@ -54,8 +56,9 @@ class LabelPosterior(Posterior):
     @property
     def mean(self) -> Tensor:
         """The success probability of each trial, ``batch_shape x n x 1``."""
-        contrast = self.contrast
-        return self.likelihood.expected_probability(contrast.mean, contrast.variance)
+        mean, variance = self.contrast.mean.squeeze(-1), self.contrast.variance
+        success = self.likelihood.expected_probability(mean, variance.squeeze(-1))
+        return success.unsqueeze(-1)
 
     @property
     def variance(self) -> Tensor:
@@ -120,8 +123,8 @@ class LabelPosterior(Posterior):
         """
         latent, label = base_samples.unbind(dim=-1)
         contrast = self.contrast.rsample_from_base_samples(sample_shape, latent)
-        success = ndtr(label.unsqueeze(-1)) < self.likelihood.probability(contrast)
-        return success.to(contrast)
+        success = ndtr(label) < self.likelihood.probability(contrast.squeeze(-1))
+        return success.to(contrast).unsqueeze(-1)
 
 
 @GetSampler.register(LabelPosterior)
@@ -148,7 +151,7 @@ class ClassProbability(PosteriorTransform):
 
     scalarize: bool = True
 
-    def __init__(self, likelihood: ProbitLikelihood) -> None:
+    def __init__(self, likelihood: OutcomeLikelihood) -> None:
         r"""
         Args:
             likelihood: The likelihood of the model.
@@ -166,7 +169,7 @@ class ClassProbability(PosteriorTransform):
         Returns:
             A ``batch_shape x n`` tensor for the ``n`` trials that the ``q`` rows make.
         """
-        return self.likelihood.probability(self.likelihood.contrast(Y.squeeze(-1)))
+        return self.likelihood.probability(self.likelihood.functional(Y.squeeze(-1)))
 
     def forward(
         self, posterior: GPyTorchPosterior, X: Tensor | None = None
@@ -181,12 +184,17 @@ class ClassProbability(PosteriorTransform):
             A posterior over the ``n`` trials that the ``q`` rows make.
         """
         likelihood = self.likelihood
-        contrasts = likelihood.contrast_distribution(posterior.distribution)
+        contrasts = likelihood.functional.of_distribution(posterior.distribution)
         return TransformedPosterior(
             GPyTorchPosterior(contrasts),
-            sample_transform=likelihood.probability,
-            mean_transform=likelihood.expected_probability,
-            variance_transform=lambda mean, variance: likelihood.probability_moments(
-                mean, variance
-            )[1],
+            sample_transform=_without_output(likelihood.probability),
+            mean_transform=_without_output(likelihood.expected_probability),
+            variance_transform=_without_output(
+                lambda mean, variance: likelihood.probability_moments(mean, variance)[1]
+            ),
         )
+
+
+def _without_output(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A function of ``... x n`` tensors, for ``... x n x 1`` ones."""
+    return lambda *values: function(*[v.squeeze(-1) for v in values]).unsqueeze(-1)

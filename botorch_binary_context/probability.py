@@ -284,7 +284,10 @@ def expected_probit_entropy(mean: Tensor, variance: Tensor) -> Tensor:
 
 
 def bernoulli_mutual_information(
-    mean: Tensor, variance: Tensor, guess_rate: float = 0.0, lapse_rate: float = 0.0
+    mean: Tensor,
+    variance: Tensor,
+    guess_rate: float | Tensor = 0.0,
+    lapse_rate: float | Tensor = 0.0,
 ) -> Tensor:
     r"""The information, in nats, that one trial gives about its latent value.
 
@@ -307,7 +310,7 @@ def bernoulli_mutual_information(
     """
     mean, variance = torch.broadcast_tensors(mean, variance)
     h = mean / (1 + variance).sqrt()
-    if guess_rate == 0.0 and lapse_rate == 0.0:
+    if isinstance(guess_rate, float) and guess_rate == lapse_rate == 0.0:
         information = probit_entropy(h) - expected_probit_entropy(mean, variance)
         return information.clamp_min(0.0)
     guess, lapse = _entropy(guess_rate), _entropy(lapse_rate)
@@ -325,5 +328,7 @@ def bernoulli_mutual_information(
     return (marginal - expected).clamp_min(0.0)
 
 
-def _entropy(rate: float) -> float:
+def _entropy(rate: float | Tensor) -> float | Tensor:
+    if isinstance(rate, Tensor):
+        return bernoulli_entropy(rate)
     return -sum(p * math.log(p) for p in (rate, 1 - rate) if p > 0)

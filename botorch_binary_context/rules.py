@@ -36,8 +36,10 @@ from botorch_binary_context.acquisition.entropy_search import (
 from botorch_binary_context.acquisition.one_shot import maximize_knowledge_gradient
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models.laplace_gp import LaplaceGP
-from botorch_binary_context.optim import SearchOptions, maximize
+from botorch_binary_context.functionals import DIFFERENCE, VALUE
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.models.mixed_gp import MixedGP
+from botorch_binary_context.numerics.optim import SearchOptions, maximize
 from botorch_binary_context.sampling.paths import draw_sample_paths
 
 # Quasi-random points come in this many sets, so that their neighbours are found once.
@@ -58,7 +60,7 @@ class Search:
         options: The effort of the search for ``x`` or for the whole trial.
     """
 
-    model: LaplaceGP
+    model: LatentGP
     space: ContextSpace
     options: SearchOptions
 
@@ -130,7 +132,7 @@ class Search:
     @property
     def trial_bounds(self) -> Tensor:
         """The ``2 x k`` bounds of a trial's free variables: a duel has one context."""
-        sides = [self.space.parameter_bounds] * self.model.likelihood.points_per_trial
+        sides = [self.space.parameter_bounds] * self.model.functional.num_rows
         return torch.cat([self.space.context_bounds, *sides], dim=-1)
 
     def decode(self, variables: Tensor) -> Tensor:
@@ -142,7 +144,7 @@ class Search:
         Returns:
             A ``... x q x d`` tensor.
         """
-        m, sides = self.space.num_contexts, self.model.likelihood.points_per_trial
+        m, sides = self.space.num_contexts, self.model.functional.num_rows
         parameters = variables[..., m:].unflatten(-1, (sides, -1))
         return self.space.join(parameters, variables[..., None, :m])
 
@@ -314,9 +316,12 @@ DUEL_RULES: dict[str, Rule] = {
     "random": uniformly,
 }
 
+# By what the trials of a model observe.
+_RULES = {VALUE: BINARY_RULES, DIFFERENCE: DUEL_RULES}
+
 
 def suggest(
-    model: LaplaceGP,
+    model: LatentGP,
     space: ContextSpace,
     rule: str = "ucb-ald",
     options: SearchOptions = SearchOptions(),  # noqa: B008
@@ -343,20 +348,30 @@ def suggest(
         ...     duel.unsqueeze(-3), outcome  # one duel of n' x 2 x d
         ... )
     """
-    rules = BINARY_RULES if model.likelihood.points_per_trial == 1 else DUEL_RULES
-    if rule not in rules:
-        kind = "pass/fail outcomes" if rules is BINARY_RULES else "duels"
-        raise UnsupportedError(
-            f"Expected ``rule`` to be a rule for {kind}, one of {', '.join(rules)}, "
-            f"but got {rule!r}."
-        )
+    model, choose = _find_rule(model, rule)
     search = _begin(model, space, options)
     with manual_seed(seed), frozen(model), torch.no_grad():
-        return rules[rule](search)
+        return choose(search)
+
+
+def _find_rule(model: LatentGP, rule: str) -> tuple[LatentGP, Rule]:
+    """The rule of a name, and the model that asks the kind of trials it is for."""
+    rules = _RULES[model.functional]
+    if rule in rules:
+        return model, rules[rule]
+    if isinstance(model, MixedGP):
+        for kind, likelihood in enumerate(model.kinds):
+            if rule in _RULES[likelihood.functional]:
+                return model.asking(kind), _RULES[likelihood.functional][rule]
+    kind = "pass/fail outcomes" if rules is BINARY_RULES else "duels"
+    raise UnsupportedError(
+        f"Expected ``rule`` to be a rule for {kind}, one of {', '.join(rules)}, "
+        f"but got {rule!r}."
+    )
 
 
 def recommend(
-    model: LaplaceGP,
+    model: LatentGP,
     space: ContextSpace,
     options: SearchOptions = SearchOptions(),  # noqa: B008
     seed: int = 0,
@@ -382,7 +397,7 @@ def recommend(
         return maximize_posterior_mean(model, search.space, options, seed)[0]
 
 
-def _begin(model: LaplaceGP, space: ContextSpace, options: SearchOptions) -> Search:
+def _begin(model: LatentGP, space: ContextSpace, options: SearchOptions) -> Search:
     return Search(model.eval(), match_space(space, model), options)
 
 

@@ -24,8 +24,8 @@ from linear_operator import to_dense
 from torch import Tensor
 
 from botorch_binary_context import AdditiveContextKernel, MultiplicativeContextKernel
-from botorch_binary_context.covariance import covariance, variance
 from botorch_binary_context.kernels import context_dims_of
+from botorch_binary_context.numerics.covariance import covariance, variance
 from tests import strategies
 from tests.helpers import (
     RequireDevice,

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from statistics import NormalDist
 
+import torch
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
-from botorch_binary_context.acquisition.contrasts import contrast_moments, pair_with
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.functionals import DIFFERENCE, VALUE
+from botorch_binary_context.models.latent_gp import LatentGP
 
 DEFAULT_BETA = NormalDist().inv_cdf(0.95)
 
@@ -32,13 +34,13 @@ class BinaryUpperConfidenceBound(TrialAcquisitionFunction):
         >>> acqf(space.at_reference(x).unsqueeze(-2))
     """
 
-    def __init__(self, model: LaplaceGP, beta: float = DEFAULT_BETA) -> None:
+    def __init__(self, model: LatentGP, beta: float = DEFAULT_BETA) -> None:
         r"""
         Args:
             model: A model of pass/fail outcomes.
             beta: The weight of the standard deviation.
         """
-        super().__init__(model, points_per_trial=1)
+        super().__init__(model, functional=VALUE)
         self.beta = beta
 
     def evaluate(self, X: Tensor) -> Tensor:
@@ -50,13 +52,12 @@ class BinaryUpperConfidenceBound(TrialAcquisitionFunction):
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        mean, variance = self._moments(X)
-        return mean + self.beta * variance.sqrt()
+        return self.model.values_of(X).evaluate(self._bound)
 
-    def _moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean and the variance of what is bounded."""
-        mean, variance = contrast_moments(self.model, X)
-        return self.model.likelihood.probability_moments(mean, variance)
+    def _bound(self, mean: Tensor, variance: Tensor) -> Tensor:
+        """The bound, given the moments of the latent function."""
+        mean, variance = self.model.likelihood.probability_moments(mean, variance)
+        return mean + self.beta * variance.sqrt()
 
 
 class LatentUpperConfidenceBound(BinaryUpperConfidenceBound):
@@ -68,8 +69,8 @@ class LatentUpperConfidenceBound(BinaryUpperConfidenceBound):
         >>> acqf = LatentUpperConfidenceBound(model)
     """
 
-    def _moments(self, X: Tensor) -> tuple[Tensor, Tensor]:
-        return contrast_moments(self.model, X)
+    def _bound(self, mean: Tensor, variance: Tensor) -> Tensor:
+        return mean + self.beta * variance.sqrt()
 
 
 class BernoulliMutualInformation(TrialAcquisitionFunction):
@@ -95,8 +96,9 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        mean, variance = contrast_moments(self.model, X)
-        return self.model.likelihood.mutual_information(mean, variance)
+        return self.model.values_of(X).evaluate(
+            self.model.likelihood.mutual_information
+        )
 
 
 class MaximallyUncertainChallenge(TrialAcquisitionFunction):
@@ -111,14 +113,14 @@ class MaximallyUncertainChallenge(TrialAcquisitionFunction):
 
     incumbent: Tensor
 
-    def __init__(self, model: LaplaceGP, incumbent: Tensor) -> None:
+    def __init__(self, model: LatentGP, incumbent: Tensor) -> None:
         r"""
         Args:
             model: A preference model.
             incumbent: The current best trial, a ``batch_shape x d`` tensor with the
                 context that the challenger is compared in.
         """
-        super().__init__(model, points_per_trial=2)
+        super().__init__(model, functional=DIFFERENCE)
         self.register_buffer("incumbent", incumbent)
 
     def evaluate(self, X: Tensor) -> Tensor:
@@ -130,6 +132,25 @@ class MaximallyUncertainChallenge(TrialAcquisitionFunction):
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        duels = pair_with(X, self.incumbent)
-        mean, variance = contrast_moments(self.model, duels)
-        return self.model.likelihood.probability_moments(mean, variance)[1]
+        moments = self.model.likelihood.probability_moments
+        duels = self.model.values_of(pair_with(X, self.incumbent))
+        return duels.evaluate(lambda mean, variance: moments(mean, variance)[1])
+
+
+def pair_with(X: Tensor, opponent: Tensor) -> Tensor:
+    r"""Duels of every candidate against an opponent.
+
+    Args:
+        X: A ``batch_shape x 1 x d`` tensor of candidates.
+        opponent: A ``batch_shape' x d`` tensor that broadcasts to ``batch_shape``.
+
+    Returns:
+        A ``batch_shape x 2 x d`` tensor, the candidate first.
+    """
+    if X.shape[-2] != 1:
+        raise UnsupportedError(
+            f"Expected candidates of ``X`` to be one row, but got {X.shape[-2]} rows."
+        )
+    opponent = opponent.unsqueeze(-2).to(X)
+    shape = torch.broadcast_shapes(X.shape, opponent.shape)
+    return torch.cat([X.expand(shape), opponent.expand(shape)], dim=-2)

@@ -15,10 +15,11 @@ from botorch.utils.transforms import (
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.functionals import VALUE, Functional
+from botorch_binary_context.models.latent_gp import LatentGP
 
 
-def match_space(space: ContextSpace, model: LaplaceGP) -> ContextSpace:
+def match_space(space: ContextSpace, model: LatentGP) -> ContextSpace:
     r"""The space, with the dtype and device of a model, if it has the model's columns.
 
     Args:
@@ -38,23 +39,24 @@ def match_space(space: ContextSpace, model: LaplaceGP) -> ContextSpace:
 
 
 class TrialAcquisitionFunction(AcquisitionFunction):
-    r"""Scores candidates, each one trial (``q = 1``) or one duel (``q = 2``).
+    r"""Scores candidates, each the rows of one trial: two for a duel.
 
-    A subclass implements :meth:`evaluate`.
+    A subclass implements :meth:`evaluate`, and names the functional that its
+    candidates observe if it is for one only.
     """
 
-    model: LaplaceGP
+    model: LatentGP
     X_pending: Tensor | None = None  # what sequential optimisation asks for
 
-    def __init__(self, model: LaplaceGP, points_per_trial: int | None = None) -> None:
+    def __init__(self, model: LatentGP, functional: Functional | None = None) -> None:
         r"""
         Args:
             model: A model of pass/fail outcomes or duels.
-            points_per_trial: What the acquisition function is for: 1, pass/fail
-                outcomes; 2, duels; None, both.
+            functional: What trials must observe for the acquisition function to make
+                sense; None if that does not matter.
         """
-        if points_per_trial not in (None, model.likelihood.points_per_trial):
-            kind = "pass/fail outcomes" if points_per_trial == 1 else "duels"
+        if functional not in (None, model.functional):
+            kind = "pass/fail outcomes" if functional == VALUE else "duels"
             raise UnsupportedError(
                 f"Expected ``model`` to be a model of {kind} for "
                 f"{type(self).__name__}, but got a {type(model).__name__}."

@@ -15,13 +15,16 @@ from botorch_binary_context.acquisition.base import (
     TrialAcquisitionFunction,
     match_space,
 )
-from botorch_binary_context.acquisition.contrasts import Contrasts
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.covariance import clamp_variance, covariance, variance
-from botorch_binary_context.models.laplace_gp import LaplaceGP
-from botorch_binary_context.optim import SearchOptions, maximize
+from botorch_binary_context.functionals import VALUE
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.covariance import clamp_variance
+from botorch_binary_context.numerics.optim import SearchOptions, maximize
 from botorch_binary_context.probability import bernoulli_entropy
-from botorch_binary_context.sampling.paths import LaplaceSamplePaths, draw_sample_paths
+from botorch_binary_context.sampling.paths import (
+    PosteriorSamplePaths,
+    draw_sample_paths,
+)
 
 PATH_SEARCH = SearchOptions(num_restarts=4, raw_samples=512, max_evaluations=40)
 # For many paths at once: their maxima need not be exact to say where optima may lie.
@@ -30,7 +33,7 @@ MAX_FEATURES = 1024
 
 
 def maximize_paths(
-    paths: LaplaceSamplePaths,
+    paths: PosteriorSamplePaths,
     space: ContextSpace,
     seed: int = 0,
     options: SearchOptions = PATH_SEARCH,
@@ -76,7 +79,7 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
 
     def __init__(
         self,
-        model: LaplaceGP,
+        model: LatentGP,
         space: ContextSpace,
         num_paths: int = 16,
         mixture: bool = False,
@@ -107,21 +110,14 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
             optima: ``batch_shape x M x d`` points in the reference context.
             values: The values there, ``batch_shape x M``.
         """
-        model = self.model
-        if model.training:
-            model.eval()
         with torch.no_grad():
-            self.optima = model.transform_inputs(optima)
-            cross = covariance(model.covar_module, model.datapoints, self.optima)
-            cross = model.likelihood.contrast(cross, dim=-2)
-            approximation = model.laplace_approximation
-            # P k*: with the candidate's k, the explained part of the covariance.
-            root = approximation.sqrt_information.unsqueeze(-1)
-            solution = torch.cholesky_solve(root * cross, approximation.cholesky)
-            self.projected = root * solution  # batch_shape x n x M
-            mean = model.posterior_mean(optima)
-            prior = variance(model.covar_module, self.optima)
-            self.variance = clamp_variance(prior - (cross * self.projected).sum(dim=-2))
+            # Of all optima at once: they are rows of one matrix.
+            self.optima = self.model.values_of(
+                optima.movedim(-2, 0)[..., None, :], VALUE
+            )
+            # With the candidate's k, the explained part of the covariance.
+            self.projected = self.optima.project()  # batch_shape x n x M
+            mean, self.variance = self.optima.moments()
             self.surprise = (values - mean) / self.variance  # batch_shape x M
 
     def evaluate(self, X: Tensor) -> Tensor:
@@ -134,18 +130,17 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
             A ``t x batch_shape`` tensor.
         """
         likelihood = self.model.likelihood
-        contrasts = Contrasts.of(self.model, X)
-        mean, spread = contrasts.moments()  # batch_shape x T
-        covar = covariance(self.model.covar_module, contrasts.rows, self.optima)
-        covar = likelihood.contrast(covar, dim=-2) - contrasts.cross.mT @ self.projected
+        candidates = self.model.values_of(X)
+        mean, squares = candidates.moments()  # batch_shape x T
+        covar = candidates.covariance(self.optima, self.projected)
         explained = covar.square() / self.variance.unsqueeze(-2)
         conditioned = likelihood.expected_probability(
             mean.unsqueeze(-1) + covar * self.surprise.unsqueeze(-2),
-            clamp_variance(spread.unsqueeze(-1) - explained),
+            clamp_variance(squares.unsqueeze(-1) - explained),
         )  # batch_shape x T x M
         if self.mixture:
             predicted = conditioned.mean(dim=-1)
         else:
-            predicted = likelihood.expected_probability(mean, spread)
+            predicted = likelihood.expected_probability(mean, squares)
         known = bernoulli_entropy(conditioned).mean(dim=-1)
-        return contrasts.unfold(bernoulli_entropy(predicted) - known)
+        return candidates.unfold(bernoulli_entropy(predicted) - known)

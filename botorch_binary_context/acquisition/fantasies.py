@@ -21,14 +21,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from botorch_binary_context.acquisition.anderson import (
+from botorch_binary_context.inference.laplace import find_mode
+from botorch_binary_context.likelihoods import (
+    LogDerivatives,
+    OutcomeLikelihood,
+    StackedLikelihood,
+)
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.anderson import (
     AndersonMixing,
     Watch,
     column_dot,
 )
-from botorch_binary_context.likelihoods import LogDerivatives, ProbitLikelihood
-from botorch_binary_context.models.laplace import find_mode
-from botorch_binary_context.models.laplace_gp import LaplaceGP
 
 START_STEPS = 4
 FAILURE = 10.0
@@ -64,7 +68,8 @@ class Shared:
     r"""What all candidates share: the data, and the factor of the old posterior.
 
     Attributes:
-        likelihood: The likelihood of the trials.
+        likelihood: The likelihood of the old trials.
+        new_likelihood: The likelihood of the candidates.
         targets: The old labels, ``batch_shape x n x 1``.
         prior_mean: Of the old contrasts, ``batch_shape x n x 1``.
         weights: ``a`` of the old posterior, ``batch_shape x n x 1``.
@@ -73,7 +78,8 @@ class Shared:
         S: ``I - P K = (I + W K)⁻¹``, ``batch_shape x n x n``.
     """
 
-    likelihood: ProbitLikelihood
+    likelihood: StackedLikelihood
+    new_likelihood: OutcomeLikelihood
     targets: Tensor
     prior_mean: Tensor
     weights: Tensor
@@ -82,7 +88,7 @@ class Shared:
     S: Tensor
 
     @classmethod
-    def of(cls, model: LaplaceGP) -> Shared:
+    def of(cls, model: LatentGP) -> Shared:
         r"""What the candidates of a model share.
 
         Args:
@@ -94,14 +100,14 @@ class Shared:
         with torch.no_grad():
             approximation = model.laplace_approximation
             K = approximation.prior_covariance.detach()
-            root = approximation.sqrt_information.unsqueeze(-1)
-            scaling = torch.diag_embed(root.squeeze(-1))
-            P = root * torch.cholesky_solve(scaling, approximation.cholesky)
+            P = approximation.projection()
             S = -P @ K
             S.diagonal(dim1=-2, dim2=-1).add_(1.0)
+            # Rounded as the mode is.
             prior_mean = approximation.mode - approximation.residual
             return cls(
-                likelihood=model.likelihood,
+                likelihood=model.trial_likelihood,
+                new_likelihood=model.likelihood,
                 targets=model.train_targets.unsqueeze(-1),
                 prior_mean=prior_mean.unsqueeze(-1),
                 weights=approximation.weights.unsqueeze(-1).detach(),
@@ -109,6 +115,11 @@ class Shared:
                 P=P,
                 S=S,
             )
+
+    @cached_property
+    def all_likelihoods(self) -> StackedLikelihood:
+        """That of the old trials and of a new one."""
+        return self.likelihood.append(self.new_likelihood, 1)
 
 
 @dataclass(frozen=True)
@@ -160,17 +171,29 @@ class Fantasies:
     def derivatives(self, x: Tensor) -> LogDerivatives:
         """Of the log-likelihoods, at the contrasts that weights give."""
         f = self.all_means + self.apply_prior(x)
-        return self.shared.likelihood.log_derivatives(f, self.all_labels)
+        likelihood = self.shared.all_likelihoods
+        if len(likelihood.parts) == 1 and not likelihood.requires_grad:
+            return likelihood.log_derivatives(f, self.all_labels)
+        # The dimension of trials is to be the last.
+        at = likelihood.log_derivatives(
+            f.movedim(-1, 0), self.all_labels.movedim(-1, 0)
+        )
+        return LogDerivatives(
+            at.gradient.movedim(0, -1),
+            at.negative_hessian.movedim(0, -1),
+            at.information.movedim(0, -1),
+            lambda: at.value.movedim(0, -1),
+        )
 
     def start(self) -> Tensor:
         """The mode of the old Gaussian posterior times the new likelihood."""
         mean = self.prior_mean + column_dot(self.cross, self.shared.weights)
         f_new = mean
         for _ in range(START_STEPS):
-            new = self.shared.likelihood.log_derivatives(f_new, self.labels)
+            new = self.shared.new_likelihood.log_derivatives(f_new, self.labels)
             gap = mean + self.spread * new.gradient - f_new
             f_new = f_new + gap / (1 + self.spread * new.information)
-        a_new = self.shared.likelihood.log_derivatives(f_new, self.labels).gradient
+        a_new = self.shared.new_likelihood.log_derivatives(f_new, self.labels).gradient
         return _join(self.shared.weights - self.projected * a_new.unsqueeze(-2), a_new)
 
     def solve(self, accuracy: Accuracy = EXACT) -> tuple[Tensor, Tensor]:
@@ -210,8 +233,9 @@ class Fantasies:
         x = x.clone()
         for chosen in self._chunks(failed):
             K, prior_mean, labels = self._assemble(chosen)
-            mode = find_mode(self.shared.likelihood, prior_mean, K, labels)
-            weights = self.shared.likelihood.log_derivatives(mode, labels).gradient
+            likelihood = self.shared.all_likelihoods
+            mode = find_mode(likelihood, prior_mean, K, labels)
+            weights = likelihood.log_derivatives(mode, labels).gradient
             x.mT[chosen] = weights
         return x
 

@@ -28,13 +28,11 @@ from botorch_binary_context.acquisition.one_shot import (
     OneShotContextualBinaryKnowledgeGradient,
 )
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.models.latent_gp import LatentGP
 
 
 @acqf_input_constructor(BinaryUpperConfidenceBound, LatentUpperConfidenceBound)
-def construct_inputs_ucb(
-    model: LaplaceGP, beta: float = DEFAULT_BETA
-) -> dict[str, Any]:
+def construct_inputs_ucb(model: LatentGP, beta: float = DEFAULT_BETA) -> dict[str, Any]:
     r"""Arguments of the upper confidence bounds.
 
     Args:
@@ -48,7 +46,7 @@ def construct_inputs_ucb(
 
 
 @acqf_input_constructor(BernoulliMutualInformation)
-def construct_inputs_mutual_information(model: LaplaceGP) -> dict[str, Any]:
+def construct_inputs_mutual_information(model: LatentGP) -> dict[str, Any]:
     r"""Arguments of the mutual information.
 
     Args:
@@ -61,7 +59,7 @@ def construct_inputs_mutual_information(model: LaplaceGP) -> dict[str, Any]:
 
 
 @acqf_input_constructor(MaximallyUncertainChallenge)
-def construct_inputs_challenge(model: LaplaceGP, incumbent: Tensor) -> dict[str, Any]:
+def construct_inputs_challenge(model: LatentGP, incumbent: Tensor) -> dict[str, Any]:
     r"""Arguments of the maximally uncertain challenge.
 
     Args:
@@ -76,7 +74,7 @@ def construct_inputs_challenge(model: LaplaceGP, incumbent: Tensor) -> dict[str,
 
 @acqf_input_constructor(ContextualBinaryKnowledgeGradient)
 def construct_inputs_knowledge_gradient(
-    model: LaplaceGP,
+    model: LatentGP,
     space: ContextSpace,
     num_points: int = 128,
     current_value: Tensor | None = None,
@@ -102,7 +100,7 @@ def construct_inputs_knowledge_gradient(
 
 @acqf_input_constructor(OneShotContextualBinaryKnowledgeGradient)
 def construct_inputs_one_shot_knowledge_gradient(
-    model: LaplaceGP, space: ContextSpace, current_value: Tensor | None = None
+    model: LatentGP, space: ContextSpace, current_value: Tensor | None = None
 ) -> dict[str, Any]:
     r"""Arguments of the one-shot knowledge gradient.
 
@@ -119,7 +117,7 @@ def construct_inputs_one_shot_knowledge_gradient(
 
 @acqf_input_constructor(ContextualJointEntropySearch)
 def construct_inputs_joint_entropy_search(
-    model: LaplaceGP,
+    model: LatentGP,
     space: ContextSpace,
     num_paths: int = 16,
     mixture: bool = False,

@@ -19,7 +19,6 @@ from botorch_binary_context.acquisition.base import (
     TrialAcquisitionFunction,
     match_space,
 )
-from botorch_binary_context.acquisition.contrasts import Contrasts
 from botorch_binary_context.acquisition.fantasies import (
     COARSE,
     EXACT,
@@ -28,11 +27,13 @@ from botorch_binary_context.acquisition.fantasies import (
     fantasy_weights,
 )
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
-from botorch_binary_context.batching import expand_batch, fold, unfold
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.covariance import covariance
-from botorch_binary_context.models.laplace_gp import LaplaceGP
-from botorch_binary_context.optim import climb
+from botorch_binary_context.functionals import VALUE
+from botorch_binary_context.inference import Laplace
+from botorch_binary_context.models.functional_values import FunctionalValues
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.batching import expand_batch, fold, unfold
+from botorch_binary_context.numerics.optim import climb
 
 POLISH_EVALUATIONS = 30
 # The envelope theorem holds at the maximum: the gradient's error is that of the
@@ -46,15 +47,15 @@ class FantasyPosteriors:
 
     Attributes:
         model: The model.
-        contrasts: The contrasts of the candidates.
+        candidates: What the candidates observe.
         success: The probability of a pass, ``batch_shape x T``.
         a: The weights of the data, ``batch_shape x n x C`` with ``C = 2T``: first after
             all passes, then after all fails.
         a_new: The weights of the candidates, ``batch_shape x C``.
     """
 
-    model: LaplaceGP
-    contrasts: Contrasts
+    model: LatentGP
+    candidates: FunctionalValues
     success: Tensor
     a: Tensor
     a_new: Tensor
@@ -62,7 +63,7 @@ class FantasyPosteriors:
     @classmethod
     def of(
         cls,
-        model: LaplaceGP,
+        model: LatentGP,
         shared: Shared,
         X: Tensor,
         accuracy: Accuracy = EXACT,
@@ -78,47 +79,46 @@ class FantasyPosteriors:
         Returns:
             The posteriors, differentiable once in ``X``.
         """
-        contrasts = Contrasts.of(model, X)
-        mean, variance = contrasts.moments()
+        candidates = model.values_of(X)
+        mean, variance = candidates.moments()
         success = model.likelihood.expected_probability(mean, variance)
         ones = torch.ones_like(mean)
         a, a_new = fantasy_weights(
             shared,
-            torch.cat([contrasts.cross, contrasts.cross], dim=-1),
-            torch.cat([contrasts.prior_mean, contrasts.prior_mean], dim=-1),
-            torch.cat([contrasts.prior_variance, contrasts.prior_variance], dim=-1),
+            torch.cat([candidates.cross] * 2, dim=-1),
+            torch.cat([candidates.prior_mean] * 2, dim=-1),
+            torch.cat([candidates.prior_variance] * 2, dim=-1),
             torch.cat([ones, torch.zeros_like(ones)], dim=-1),
             accuracy,
         )
-        return cls(model, contrasts, success, a, a_new)
+        return cls(model, candidates, success, a, a_new)
 
     def detach(self) -> FantasyPosteriors:
         """The same without a graph, for the search of the inner maxima."""
-        contrasts = replace(self.contrasts, rows=self.contrasts.rows.detach())
         return replace(
-            self, contrasts=contrasts, a=self.a.detach(), a_new=self.a_new.detach()
+            self,
+            candidates=self.candidates.detach(),
+            a=self.a.detach(),
+            a_new=self.a_new.detach(),
         )
 
-    def means_at_shared(self, points: Tensor, cross: Tensor) -> Tensor:
-        """At ``batch_shape x J x d`` points: a ``batch_shape x C x J`` tensor."""
-        kernel, contrast = self.model.covar_module, self.model.likelihood.contrast
-        to_new = contrast(covariance(kernel, self.contrasts.rows, points), dim=-2)
+    def means_at_shared(self, points: FunctionalValues) -> Tensor:
+        """At ``J`` points, the same for all: a ``batch_shape x C x J`` tensor."""
+        to_new = self.candidates.prior_covariance(points)
         to_new = torch.cat([to_new, to_new], dim=-2)
-        update = self.a.mT @ cross + self.a_new.unsqueeze(-1) * to_new
-        return self.model.prior_mean(points).unsqueeze(-2) + update
+        update = self.a.mT @ points.cross + self.a_new.unsqueeze(-1) * to_new
+        return points.prior_mean.unsqueeze(-2) + update
 
-    def means_at_own(self, points: Tensor) -> Tensor:
-        """Each at its own point of ``batch_shape x C x d``: ``batch_shape x C``."""
-        model, contrast = self.model, self.model.likelihood.contrast
-        cross = contrast(covariance(model.covar_module, points, model.datapoints))
-        num_rows = model.likelihood.points_per_trial
-        rows = self.contrasts.rows.unflatten(-2, (-1, num_rows))
-        rows = torch.cat([rows, rows], dim=-3)  # batch_shape x C x q x d
-        # C small matrices: kernels with a batch shape want it next to the matrix.
-        pairs = points.unsqueeze(-2).movedim(-3, 0), rows.movedim(-3, 0)
-        to_new = contrast(covariance(model.covar_module, *pairs)).movedim(0, -3)
-        update = (cross * self.a.mT).sum(dim=-1) + self.a_new * to_new[..., 0, 0]
-        return model.prior_mean(points) + update
+    def means_at_own(self, points: FunctionalValues) -> Tensor:
+        """Each at its own of ``C`` points, ``batch_shape x C``."""
+        rows = self.candidates.rows
+        num_rows = self.candidates.functional.num_rows
+        rows = rows.unflatten(-2, (-1, num_rows))
+        twice = torch.cat([rows, rows], dim=-3).flatten(-3, -2)
+        to_new = points.paired_prior_covariance(replace(self.candidates, rows=twice))
+        # Sums along rows of memory.
+        known = (points.cross.mT.contiguous() * self.a.mT).sum(dim=-1)
+        return points.prior_mean + (known + self.a_new * to_new)
 
     def expectation(self, values: Tensor) -> Tensor:
         """The expectation over the outcomes of ``batch_shape x C`` values."""
@@ -131,17 +131,20 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
 
     def __init__(
         self,
-        model: LaplaceGP,
+        model: LatentGP,
         space: ContextSpace,
         current_value: Tensor | None = None,
     ) -> None:
         r"""
         Args:
-            model: A model of pass/fail outcomes or duels.
+            model: A model of pass/fail outcomes or duels. The fantasies are refitted by
+                Laplace's method, so its posterior is approximated by it, too.
             space: The box of the trials.
             current_value: The maximum of the posterior mean, ``batch_shape``; computed
                 if not given.
         """
+        if not isinstance(model.inference, Laplace):
+            model = model.with_inference(Laplace())
         super().__init__(model)
         model.eval()
         self.space = match_space(space, model)
@@ -153,16 +156,17 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
         self.best = best  # batch_shape x 1 x (d - m), or x 0 if it is not known
         self.current_value = current_value
 
-    def at_reference(self, parameters: Tensor) -> Tensor:
-        r"""Transformed points in the reference context.
+    def values_at(self, parameters: Tensor) -> FunctionalValues:
+        r"""The latent function at parameters in the reference context.
 
         Args:
-            parameters: A ``... x (d - m)`` tensor.
+            parameters: A ``batch_shape x J x (d - m)`` tensor.
 
         Returns:
-            A ``... x d`` tensor.
+            ``J`` values.
         """
-        return self.model.transform_inputs(self.space.at_reference(parameters))
+        rows = self.model.transform_inputs(self.space.at_reference(parameters))
+        return FunctionalValues(self.model, VALUE, rows.shape[:-1], rows)
 
     def evaluate_at(
         self, X: Tensor, inner_parameters: Tensor, accuracy: Accuracy = EXACT
@@ -178,11 +182,10 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
             A ``t x batch_shape`` tensor.
         """
         posteriors = FantasyPosteriors.of(self.model, self.shared, X, accuracy)
-        inner = self.at_reference(inner_parameters)
-        inner = expand_batch(inner, self.model.batch_shape)
-        num_batch = len(self.model.batch_shape)
-        rows = [fold(inner[..., i, None, :], num_batch) for i in range(2)]
-        values = posteriors.means_at_own(torch.cat(rows, dim=-2))
+        batch_shape = self.model.batch_shape
+        inner = expand_batch(inner_parameters, batch_shape)
+        parts = [fold(part, len(batch_shape)) for part in inner.split(1, dim=-2)]
+        values = posteriors.means_at_own(self.values_at(torch.cat(parts, dim=-2)))
         return self.expected_gain(posteriors, values)
 
     def expected_gain(self, posteriors: FantasyPosteriors, values: Tensor) -> Tensor:
@@ -196,7 +199,7 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
             A ``t x batch_shape`` tensor.
         """
         gain = posteriors.expectation(values) - self.current_value.unsqueeze(-1)
-        return posteriors.contrasts.unfold(gain)
+        return posteriors.candidates.unfold(gain)
 
 
 class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
@@ -218,7 +221,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
 
     def __init__(
         self,
-        model: LaplaceGP,
+        model: LatentGP,
         space: ContextSpace,
         num_points: int = 128,
         current_value: Tensor | None = None,
@@ -247,10 +250,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         parts = [sobol, train, self.best]
         parts = [part.expand(*batch_shape, *part.shape[-2:]) for part in parts]
         self.parameters_searched = torch.cat(parts, dim=-2).detach()
-        with torch.no_grad():
-            self.points = self.at_reference(self.parameters_searched)
-            cross = covariance(model.covar_module, model.datapoints, self.points)
-            self.cross = model.likelihood.contrast(cross, dim=-2)
+        self.points = self.values_at(self.parameters_searched)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The knowledge gradient.
@@ -262,7 +262,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
             A ``t x batch_shape`` tensor.
         """
         posteriors = FantasyPosteriors.of(self.model, self.shared, X)
-        maximizers = self._inner_maximizers(posteriors.detach())
+        maximizers = self.values_at(self._inner_maximizers(posteriors.detach()))
         return self.expected_gain(posteriors, posteriors.means_at_own(maximizers))
 
     def screen(self, X: Tensor) -> Tensor:
@@ -278,13 +278,13 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
             A ``t x batch_shape`` tensor.
         """
         posteriors = FantasyPosteriors.of(self.model, self.shared, X, COARSE)
-        values = posteriors.means_at_shared(self.points, self.cross).amax(dim=-1)
+        values = posteriors.means_at_shared(self.points).amax(dim=-1)
         return self.expected_gain(posteriors, values)
 
     def _best_searched(self, posteriors: FantasyPosteriors) -> Tensor:
         """The best of the searched points, ``batch_shape x C x (d - m)`` parameters."""
         with torch.no_grad():
-            means = posteriors.means_at_shared(self.points, self.cross)
+            means = posteriors.means_at_shared(self.points)
             index = means.argmax(dim=-1).unsqueeze(-1)
             searched = self.parameters_searched
             return searched.gather(
@@ -303,20 +303,19 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         posteriors = FantasyPosteriors.of(self.model, self.shared, X)
         passed, failed = self._best_searched(posteriors).chunk(2, dim=-2)
         num_batch = len(self.model.batch_shape)
-        batch = posteriors.contrasts.batch
+        batch = posteriors.candidates.batch
         parts = [unfold(part, batch, 1, num_batch) for part in (passed, failed)]
         return torch.cat(parts, dim=-2)
 
     def _inner_maximizers(self, posteriors: FantasyPosteriors) -> Tensor:
-        """The transformed maximisers of the fantasies' means, ``... x C x d``."""
+        """The maximisers of the fantasies' means, ``... x C x (d - m)``."""
         low, high = self.space.parameter_bounds
         start = self._best_searched(posteriors)
 
         def mean_at(U: Tensor) -> Tensor:
-            points = self.at_reference(low + (high - low) * U.squeeze(0))
+            points = self.values_at(low + (high - low) * U.squeeze(0))
             return posteriors.means_at_own(points).unsqueeze(0)
 
         start = ((start - low) / (high - low)).unsqueeze(0)
         U, _ = climb(mean_at, start, POLISH_EVALUATIONS, POLISH_GAIN)
-        with torch.no_grad():
-            return self.at_reference(low + (high - low) * U)
+        return low + (high - low) * U

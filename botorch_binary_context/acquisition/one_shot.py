@@ -19,8 +19,12 @@ from botorch_binary_context.acquisition.knowledge_gradient import (
     KnowledgeGradientBase,
 )
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models.laplace_gp import LaplaceGP
-from botorch_binary_context.optim import SearchOptions, find_starts, maximize_from
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.optim import (
+    SearchOptions,
+    find_starts,
+    maximize_from,
+)
 
 
 class OneShotContextualBinaryKnowledgeGradient(
@@ -70,10 +74,11 @@ class OneShotContextualBinaryKnowledgeGradient(
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        if X.shape[-2] != self.model.likelihood.points_per_trial + 2:
+        expected = self.model.functional.num_rows + 2
+        if X.shape[-2] != expected:
             raise UnsupportedError(
-                "Expected ``X`` to have the rows of a trial and two more, "
-                f"{self.model.likelihood.points_per_trial + 2}, but got {X.shape[-2]}."
+                f"Expected ``X`` to have the rows of a trial and two more, {expected}, "
+                f"but got {X.shape[-2]}."
             )
         return self.evaluate_at(X[..., :-2, :], self.space.parameters(X[..., -2:, :]))
 
@@ -117,8 +122,8 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
     nested = ContextualBinaryKnowledgeGradient(model, space)
     seed = (options or {}).get("seed")
     X = draw_sobol_samples(bounds, n=raw_samples, q=q, seed=seed).to(bounds)
-    if q == 2:  # the two sides of a duel share their context
-        X[:, 1, list(space.context_dims)] = X[:, 0, list(space.context_dims)]
+    columns = list(space.context_dims)
+    X[..., columns] = X[:, :1, columns]  # the rows of a trial share their context
     for column, value in (fixed_features or {}).items():
         X[..., column] = value
     with torch.no_grad():
@@ -129,7 +134,7 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
 
 
 def maximize_knowledge_gradient(
-    model: LaplaceGP,
+    model: LatentGP,
     space: ContextSpace,
     decode: Callable[[Tensor], Tensor],
     bounds: Tensor,

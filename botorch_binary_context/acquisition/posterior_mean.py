@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models.laplace_gp import LaplaceGP
-from botorch_binary_context.optim import SearchOptions, maximize
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.optim import SearchOptions, maximize
 
 
 def maximize_posterior_mean(
-    model: LaplaceGP,
+    model: LatentGP,
     space: ContextSpace,
     options: SearchOptions = SearchOptions(),  # noqa: B008
     seed: int = 0,

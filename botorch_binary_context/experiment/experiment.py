@@ -25,8 +25,8 @@ from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.surrogate import Surrogate, last_scheduled_fit
 from botorch_binary_context.experiment.trial import Trial
-from botorch_binary_context.models.laplace_gp import LaplaceGP
-from botorch_binary_context.optim import SearchOptions
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules import suggest
 
 QUASI_RANDOM = "quasi-random"
@@ -176,7 +176,7 @@ class Experiment:
         with one_thread():
             return make_recommendation(self.model(), self.encoder, seed)
 
-    def model(self) -> LaplaceGP:
+    def model(self) -> LatentGP:
         r"""The model of the answers so far, for example to plot.
 
         Returns:
@@ -195,7 +195,7 @@ class Experiment:
         assert self.settings.initial_trials is not None
         return self.settings.initial_trials
 
-    def _model(self, answered: Sequence[Trial], levels: bool) -> LaplaceGP:
+    def _model(self, answered: Sequence[Trial], levels: bool) -> LatentGP:
         """The model of answers, within a transaction."""
         learned = self._hyperparameters(answered)
         return self._surrogate.model(answered, learned, levels)

@@ -18,7 +18,7 @@ from torch import Tensor
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.space import Encoder
 from botorch_binary_context.experiment.variables import Categorical, Integer
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.plotting import (
     plot_contexts,
     plot_posterior_mean,
@@ -58,7 +58,7 @@ def draw_experiment(experiment: Experiment, path: str | Path) -> None:
         ) from error
 
 
-def _panels(experiment: Experiment, model: LaplaceGP, encoder: Encoder) -> list[Panel]:
+def _panels(experiment: Experiment, model: LatentGP, encoder: Encoder) -> list[Panel]:
     """What there is to draw."""
     duels = experiment.settings.feedback.num_sides == 2
     numeric = _numeric_columns(encoder)
@@ -84,7 +84,7 @@ def _numeric_columns(encoder: Encoder) -> list[int]:
 
 
 def _draw_model(
-    ax: Axes, model: LaplaceGP, encoder: Encoder, dims: Sequence[int], duels: bool
+    ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], duels: bool
 ) -> None:
     """What the model says of the parameters in the reference context."""
     draw: Any = plot_posterior_mean if duels else plot_success_probability
@@ -99,7 +99,7 @@ def _draw_model(
         _use_units(axis, owners[dim], owners[dim].encode)
 
 
-def _draw_curve(ax: Axes, model: LaplaceGP, encoder: Encoder, best: Tensor) -> None:
+def _draw_curve(ax: Axes, model: LatentGP, encoder: Encoder, best: Tensor) -> None:
     """How the recommended parameters do as the first context changes."""
     plot_psychometric_curves(
         model,
@@ -112,7 +112,7 @@ def _draw_curve(ax: Axes, model: LaplaceGP, encoder: Encoder, best: Tensor) -> N
     _use_context_units(ax.xaxis, encoder)
 
 
-def _draw_contexts(ax: Axes, model: LaplaceGP, encoder: Encoder, duels: bool) -> None:
+def _draw_contexts(ax: Axes, model: LatentGP, encoder: Encoder, duels: bool) -> None:
     """The first context of every answered trial."""
     rows = model.original_datapoints
     contexts = encoder.context_space.contexts(rows[::2] if duels else rows)

@@ -20,7 +20,8 @@ from botorch_binary_context.acquisition.entropy_search import (
 from botorch_binary_context.bands import probability_band, threshold_band
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.variables import Categorical, Context, Value
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.functionals import DIFFERENCE, VALUE
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.rules import frozen, recommend
 from botorch_binary_context.sampling.paths import draw_sample_paths
 
@@ -76,7 +77,7 @@ class Recommendation:
     parameters: Values
     uncertainty: dict[str, tuple[float, float] | dict[Value, float]]
     num_answers: int
-    _model: LaplaceGP
+    _model: LatentGP
     _encoder: Encoder
 
     def success_probability(
@@ -154,7 +155,7 @@ class Recommendation:
         Returns:
             The mean and the interval of the probability.
         """
-        if self._model.likelihood.points_per_trial == 1:
+        if self._model.functional != DIFFERENCE:
             raise UnsupportedError(
                 "Expected duels to predict the preference of, but got pass/fail "
                 "outcomes: use ``success_probability``."
@@ -174,7 +175,7 @@ class Recommendation:
         return reference if context is None else context
 
     def _check_pass_fail(self) -> None:
-        if self._model.likelihood.points_per_trial == 2:
+        if self._model.functional != VALUE:
             raise UnsupportedError(
                 "Expected pass/fail outcomes to predict the success of, but got duels: "
                 "use ``preference_probability``."
@@ -206,9 +207,7 @@ def _width(level: float) -> float:
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def make_recommendation(
-    model: LaplaceGP, encoder: Encoder, seed: int
-) -> Recommendation:
+def make_recommendation(model: LatentGP, encoder: Encoder, seed: int) -> Recommendation:
     r"""The inferred best parameters of a model.
 
     Args:

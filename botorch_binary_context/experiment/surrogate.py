@@ -42,7 +42,7 @@ from botorch_binary_context.models.defaults import (
     psychometric_covar_module,
     scale_covar_module,
 )
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mll import LaplaceMarginalLogLikelihood
 from botorch_binary_context.models.preference_gp import PreferenceLaplaceGP
 from botorch_binary_context.models.psychometric import SLOPE, SLOPE_SPREAD
@@ -135,7 +135,7 @@ class Surrogate:
 
     def model(
         self, trials: Sequence[Trial], learned: Hyperparameters, levels: bool
-    ) -> LaplaceGP:
+    ) -> LatentGP:
         r"""The model of answers.
 
         Args:
@@ -205,7 +205,7 @@ class Surrogate:
             for name, (module, attribute) in handles.items()
         }
 
-    def _maximize_evidence(self, model: LaplaceGP) -> bool:
+    def _maximize_evidence(self, model: LatentGP) -> bool:
         """Whether the fit succeeded; a warning if not."""
         mll = LaplaceMarginalLogLikelihood(model.likelihood, model)
         try:
@@ -222,7 +222,7 @@ class Surrogate:
             return False
         return True
 
-    def with_pending(self, model: LaplaceGP, pending: Sequence[Trial]) -> LaplaceGP:
+    def with_pending(self, model: LatentGP, pending: Sequence[Trial]) -> LatentGP:
         r"""The model as if pending trials had come out as is to be expected.
 
         A trial is taken to be passed where the posterior mean of its latent contrast is
@@ -242,7 +242,7 @@ class Surrogate:
         rows = X.flatten(0, -2)
         with torch.no_grad():
             mean = model.posterior_mean(rows.unsqueeze(-2)).squeeze(-1)
-            contrast = model.likelihood.contrast(mean)
+            contrast = model.functional(mean)
         return model.condition_on_observations(X, (contrast > 0).to(X).unsqueeze(-1))
 
     def _prior(self) -> ModuleDict:

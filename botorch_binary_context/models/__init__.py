@@ -1,15 +1,28 @@
 r"""Models of pass/fail outcomes and of duels, and their marginal likelihood."""
 
-from botorch_binary_context.models.binary_gp import BinaryLaplaceGP
+from botorch_binary_context.models.binary_gp import BinaryGP, BinaryLaplaceGP
 from botorch_binary_context.models.coordinates import CombineParameters
-from botorch_binary_context.models.mll import LaplaceMarginalLogLikelihood
-from botorch_binary_context.models.preference_gp import PreferenceLaplaceGP
+from botorch_binary_context.models.mixed_gp import MixedGP
+from botorch_binary_context.models.mll import (
+    ApproximateMarginalLogLikelihood,
+    LaplaceMarginalLogLikelihood,
+)
+from botorch_binary_context.models.observations import Observations
+from botorch_binary_context.models.preference_gp import (
+    PreferenceGP,
+    PreferenceLaplaceGP,
+)
 from botorch_binary_context.models.psychometric import psychometric_gp, should_learn
 
 __all__ = [
+    "ApproximateMarginalLogLikelihood",
+    "BinaryGP",
     "BinaryLaplaceGP",
     "CombineParameters",
     "LaplaceMarginalLogLikelihood",
+    "MixedGP",
+    "Observations",
+    "PreferenceGP",
     "PreferenceLaplaceGP",
     "psychometric_gp",
     "should_learn",

@@ -1,5 +1,5 @@
 r"""
-The marginal likelihood of the Laplace approximation, for fitting hyperparameters.
+The approximate marginal likelihood of a model, for fitting hyperparameters.
 """
 
 from __future__ import annotations
@@ -11,32 +11,38 @@ from gpytorch.mlls import MarginalLogLikelihood
 from linear_operator import to_dense
 from torch import Tensor
 
-from botorch_binary_context.likelihoods import ProbitLikelihood
-from botorch_binary_context.models.laplace import laplace_approximation
+from botorch_binary_context.inference import Inference, Laplace
+from botorch_binary_context.likelihoods import OutcomeLikelihood
+from botorch_binary_context.models.latent_gp import LatentGP
 
 
-class LaplaceMarginalLogLikelihood(MarginalLogLikelihood):
+class ApproximateMarginalLogLikelihood(MarginalLogLikelihood):
     r"""The approximate log evidence of the outcomes, plus the log priors, per trial.
 
-    ``log p(c) ≈ Σ log p(c|f̂) - ½ aᵀ(f̂ - m) - ½ log |I + W½ K W½|`` (Eq. 3.32 of
-    [Rasmussen2006gpml]_), summed over the batch of the model, so that one fit serves a
-    whole batch of experiments. Its gradient accounts for the movement of the mode.
+    The evidence is that of the model's own inference, summed over the batch of the
+    model, so that one fit serves a whole batch of experiments.
 
     Example:
-        >>> mll = LaplaceMarginalLogLikelihood(model.likelihood, model)
+        >>> mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
         >>> fit_gpytorch_mll(mll)
     """
 
-    likelihood: ProbitLikelihood
+    likelihood: OutcomeLikelihood
+    model: LatentGP
 
-    def __init__(self, likelihood: ProbitLikelihood, model: Any) -> None:
+    def __init__(self, likelihood: OutcomeLikelihood, model: LatentGP) -> None:
         r"""
         Args:
             likelihood: The likelihood of the model.
-            model: A ``BinaryLaplaceGP`` or ``PreferenceLaplaceGP``.
+            model: A model of this package.
         """
         super().__init__(likelihood, model)
-        self._last_weights: Tensor | None = None
+        self._last: Tensor | None = None
+
+    @property
+    def inference(self) -> Inference:
+        """The inference whose evidence this is."""
+        return self.model.inference
 
     def forward(
         self,
@@ -57,23 +63,39 @@ class LaplaceMarginalLogLikelihood(MarginalLogLikelihood):
         Returns:
             A scalar.
         """
-        mean = function_dist.mean
-        approximation = laplace_approximation(
-            self.likelihood,
-            mean,
+        approximation = self.inference.approximate(
+            self.model.trial_likelihood,
+            function_dist.mean,
             to_dense(function_dist.lazy_covariance_matrix),
             target,
-            initial_weights=self._warm_start(mean),
+            self._warm_start(function_dist.mean),
         )
-        self._last_weights = approximation.weights.detach()
+        self._last = approximation.start
         evidence = approximation.log_evidence.sum()
         for _, module, prior, closure, _ in self.model.named_priors():
             evidence = evidence + prior.log_prob(closure(module)).sum()
         return evidence / max(target.shape[-1], 1)
 
     def _warm_start(self, mean: Tensor) -> Tensor | None:
-        """The weights of the last evaluation: hyperparameters move in small steps."""
-        last = self._last_weights
-        if last is None or last.shape != mean.shape or not bool(last.isfinite().all()):
+        """That of the last evaluation: hyperparameters move in small steps."""
+        last = self._last
+        if last is None or last.shape[:-1] != mean.shape:
             return None
-        return last.to(mean)
+        return last.to(mean) if bool(last.isfinite().all()) else None
+
+
+class LaplaceMarginalLogLikelihood(ApproximateMarginalLogLikelihood):
+    r"""The log evidence by Laplace's method, whatever the inference of the model.
+
+    ``log p(c) ≈ Σ log p(c|f̂) - ½ aᵀ(f̂ - m) - ½ log |I + W½ K W½|`` (Eq. 3.32 of
+    [Rasmussen2006gpml]_). Its gradient accounts for the movement of the mode.
+
+    Example:
+        >>> mll = LaplaceMarginalLogLikelihood(model.likelihood, model)
+        >>> fit_gpytorch_mll(mll)
+    """
+
+    @property
+    def inference(self) -> Inference:
+        """Laplace's method."""
+        return Laplace()

@@ -1,5 +1,5 @@
 r"""
-A Gaussian process model of the value function behind duels.
+Gaussian process models of the value function behind duels.
 """
 
 from __future__ import annotations
@@ -8,23 +8,23 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import torch
-from botorch import settings
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.transforms.input import InputTransform
-from botorch.sampling.base import MCSampler
 from botorch.utils.datasets import RankingDataset, SupervisedDataset
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
 from botorch_binary_context.context import normalize_context_dims
+from botorch_binary_context.inference import Inference, Laplace
 from botorch_binary_context.kernels import context_dims_of
 from botorch_binary_context.likelihoods import PreferenceLikelihood
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.validation import check_duel_contexts
 
 
-class PreferenceLaplaceGP(LaplaceGP):
+class PreferenceGP(LatentGP):
     r"""A model of the value function behind duels in a context.
 
     ``p(c=1|z₁,z₂) = Φ(f(z₁) - f(z₂))`` with a Gaussian process prior on ``f`` (section
@@ -39,7 +39,7 @@ class PreferenceLaplaceGP(LaplaceGP):
     Example:
         >>> pairs = torch.rand(20, 2, 3, dtype=torch.double)
         >>> train_Y = (pairs[:, :1].sum(-1) > pairs[:, 1:].sum(-1)).double()
-        >>> model = PreferenceLaplaceGP(pairs, train_Y)
+        >>> model = PreferenceGP(pairs, train_Y)
         >>> model.posterior(test_X).mean  # of the value function
         >>> model.probability_posterior(pair).mean  # that the first row is preferred
     """
@@ -52,6 +52,7 @@ class PreferenceLaplaceGP(LaplaceGP):
         covar_module: Kernel | None = None,
         mean_module: Mean | None = None,
         input_transform: InputTransform | None = None,
+        inference: Inference | None = None,
         context_dims: Sequence[int] | None = None,
     ) -> None:
         r"""
@@ -64,16 +65,18 @@ class PreferenceLaplaceGP(LaplaceGP):
                 exponential with priors, for inputs in the unit cube.
             mean_module: The prior mean of the value function, by default zero.
             input_transform: Applied to the inputs of duels and of test points.
+            inference: How the posterior is approximated, by default by expectation
+                propagation.
             context_dims: Columns that the two sides of every duel share; by default
                 those that the kernel treats as context.
         """
+        likelihood = PreferenceLikelihood() if likelihood is None else likelihood
         super().__init__(
-            train_X,
-            train_Y,
-            likelihood=PreferenceLikelihood() if likelihood is None else likelihood,
+            [Observations(train_X, train_Y, likelihood)],
             covar_module=covar_module,
             mean_module=mean_module,
             input_transform=input_transform,
+            inference=inference,
         )
         if context_dims is None:
             context_dims = context_dims_of(self.covar_module)
@@ -141,31 +144,48 @@ class PreferenceLaplaceGP(LaplaceGP):
             "train_Y": preferred.to(values),
         }
 
-    def fantasize(
+
+class PreferenceLaplaceGP(PreferenceGP):
+    r"""A :class:`PreferenceGP` whose posterior is approximated by Laplace's method.
+
+    This is the model of the paper.
+
+    Example:
+        >>> model = PreferenceLaplaceGP(pairs, train_Y)
+    """
+
+    def __init__(
         self,
-        X: Tensor,
-        sampler: MCSampler,
-        observation_noise: Tensor | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        r"""Condition the model on sampled outcomes of duels.
-
+        train_X: Tensor,
+        train_Y: Tensor,
+        likelihood: PreferenceLikelihood | None = None,
+        covar_module: Kernel | None = None,
+        mean_module: Mean | None = None,
+        input_transform: InputTransform | None = None,
+        context_dims: Sequence[int] | None = None,
+    ) -> None:
+        r"""
         Args:
-            X: Duels as consecutive pairs of rows, ``batch_shape x 2n' x d``; a
-                ``q = 2`` batch is one duel.
-            sampler: Draws the labels.
-            observation_noise: Not used, as in ``FantasizeMixin`` for models without a
-                noise level.
-            kwargs: ``propagate_grads``, whether the posterior that the labels are drawn
-                from carries gradients of the hyperparameters.
-
-        Returns:
-            The fantasy model, ``num_fantasies x batch_shape``.
+            train_X: The duels, ``batch_shape x n x 2 x d``; ``n`` may be zero.
+            train_Y: Their outcomes, ``batch_shape x n x 1``: 1 where the first row of
+                the pair is preferred, 0 where the second is.
+            likelihood: By default a ``PreferenceLikelihood``.
+            covar_module: The kernel of the value function, as in
+                :class:`PreferenceGP`.
+            mean_module: The prior mean of the value function, by default zero.
+            input_transform: Applied to the inputs of duels and of test points.
+            context_dims: Columns that the two sides of every duel share.
         """
-        with settings.propagate_grads(kwargs.pop("propagate_grads", False)):
-            posterior = self.posterior(X, observation_noise=True)
-        pairs = X.unflatten(-2, (-1, 2))
-        return self.condition_on_observations(pairs, sampler(posterior), **kwargs)
+        super().__init__(
+            train_X,
+            train_Y,
+            likelihood=likelihood,
+            covar_module=covar_module,
+            mean_module=mean_module,
+            input_transform=input_transform,
+            inference=Laplace(),
+            context_dims=context_dims,
+        )
 
 
 def _gather_rows(datapoints: Tensor, indices: Tensor) -> Tensor:

@@ -18,9 +18,10 @@ from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.inference import Inference
 from botorch_binary_context.likelihoods import ProbitLikelihood
 from botorch_binary_context.means import LinearContextMean
-from botorch_binary_context.models.binary_gp import BinaryLaplaceGP
+from botorch_binary_context.models.binary_gp import BinaryGP
 from botorch_binary_context.models.coordinates import (
     CombineParameters,
     center_contexts,
@@ -39,7 +40,8 @@ def psychometric_gp(
     lapse_rate: float = 0.0,
     harder: bool = False,
     combinations: Tensor | Sequence[Sequence[float]] | None = None,
-) -> BinaryLaplaceGP:
+    inference: Inference | None = None,
+) -> BinaryGP:
     r"""A model of a psychometric function that the parameters shift.
 
     Its priors assume that the contexts go from tests that are too hard to tests that
@@ -63,13 +65,15 @@ def psychometric_gp(
         combinations: A ``(d - m) x (d - m)`` matrix with a row for each combination of
             the parameters, in one unit, that is to have a lengthscale of its own; by
             default these are the parameters, in units of their ranges.
+        inference: How the posterior is approximated, by default by expectation
+            propagation.
 
     Returns:
         The model, with a set of hyperparameters for each element of the batch.
 
     Example:
         >>> model = psychometric_gp(train_X, train_Y, space, guess_rate=1 / 26)
-        >>> fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+        >>> fit_gpytorch_mll(ApproximateMarginalLogLikelihood(model.likelihood, model))
     """
     _check_space(space, train_X)
     batch_shape, context_dims = train_X.shape[:-2], space.context_dims
@@ -81,13 +85,14 @@ def psychometric_gp(
         if combinations is None
         else CombineParameters(space, combinations)
     )
-    return BinaryLaplaceGP(
+    return BinaryGP(
         train_X,
         train_Y,
         likelihood=ProbitLikelihood(guess_rate, lapse_rate),
         covar_module=kernel.to(train_X),
         mean_module=mean.to(train_X),
         input_transform=coordinates,
+        inference=inference,
     )
 
 
@@ -117,7 +122,8 @@ def should_learn(num_trials: int) -> bool:
 
     Example:
         >>> if should_learn(model.train_targets.shape[-1]):
-        >>>     fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+        >>>     mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
+        >>>     fit_gpytorch_mll(mll)
     """
     interval = 5 if num_trials <= 30 else 10 if num_trials <= 60 else 15
     return num_trials >= 10 and num_trials % interval == 0

@@ -5,8 +5,10 @@ be.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -15,23 +17,27 @@ from botorch.exceptions.warnings import InputDataWarning, _get_single_precision_
 from torch import Tensor
 
 from botorch_binary_context.context import take_columns
+from botorch_binary_context.functionals import Functional
+
+PACKAGE = __name__.split(".")[0]
 
 
-def check_trials(train_X: Tensor, train_Y: Tensor, points_per_trial: int) -> None:
+def check_trials(train_X: Tensor, train_Y: Tensor, functional: Functional) -> None:
     r"""Check that inputs and labels describe the same trials, and are legal.
 
     Args:
         train_X: ``batch_shape x n x d`` (pass/fail) or ``batch_shape x n x 2 x d``
             (duels).
         train_Y: ``batch_shape x n x 1``, labels in {0, 1}.
-        points_per_trial: 1 for pass/fail trials, 2 for duels.
+        functional: What the trials observe.
     """
-    row_shape = train_X.shape[:-1]
-    if points_per_trial == 2:
-        if train_X.ndim < 3 or train_X.shape[-2] != 2:
+    row_shape, q = train_X.shape[:-1], functional.num_rows
+    if q > 1:
+        if train_X.ndim < 3 or train_X.shape[-2] != q:
+            kind = "duels" if q == 2 else f"trials of {q} rows"
             raise BotorchTensorDimensionError(
-                "Expected ``train_X`` to hold duels, ``batch_shape x n x 2 x d``, but "
-                f"got shape {list(train_X.shape)}."
+                f"Expected ``train_X`` to hold {kind}, ``batch_shape x n x {q} x d``, "
+                f"but got shape {list(train_X.shape)}."
             )
         row_shape = train_X.shape[:-2]
     if train_X.ndim < 2 or train_Y.shape != (*row_shape, 1):
@@ -72,8 +78,46 @@ def check_dtypes(train_X: Tensor, train_Y: Tensor) -> None:
         warnings.warn(
             _get_single_precision_warning(str(train_X.dtype)),
             InputDataWarning,
-            stacklevel=5,  # the constructor call of the model
+            stacklevel=_stack_level(),
         )
+
+
+def _stack_level() -> int:
+    """The level of the call that entered the package, for a warning of the caller."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and (
+        frame.f_globals.get("__name__", "").startswith(PACKAGE)
+        or "__dataclass" in frame.f_code.co_filename
+        or frame.f_code.co_filename == "<string>"
+    ):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def check_observations(observations: Sequence[Any]) -> None:
+    r"""Check that trials of several kinds can make one model.
+
+    Args:
+        observations: The trials of each kind.
+    """
+    if not observations:
+        raise InputDataError(
+            "Expected ``observations`` to have trials of at least one kind, but got "
+            "none."
+        )
+    first = observations[0]
+    for other in observations[1:]:
+        for name, ours, theirs in (
+            ("number of columns", first.X.shape[-1], other.X.shape[-1]),
+            ("batch shape", list(first.Y.shape[:-2]), list(other.Y.shape[:-2])),
+            ("dtype", first.X.dtype, other.X.dtype),
+            ("device", first.X.device, other.X.device),
+        ):
+            if ours != theirs:
+                raise InputDataError(
+                    f"Expected ``observations`` to share their {name}, but got {ours} "
+                    f"and {theirs}."
+                )
 
 
 def check_new_trials(X: Tensor, Y: Tensor, trial_shape: torch.Size) -> None:

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.plotting.predictions import (
     Values,
     as_candidates,
@@ -74,7 +74,7 @@ def plot_acquisition(
         >>> ax = plot_acquisition(acqf, space, opponent=recommend(preferences, space))
     """
     model = getattr(acqf, "model", None)
-    is_ours = isinstance(model, LaplaceGP)
+    is_ours = isinstance(model, LatentGP)
     with evaluating(model, space) if is_ours else nullcontext(space) as space:
         dims = range(min(2, space.dim)) if dims is None else dims
         check_dims(dims, space.dim)

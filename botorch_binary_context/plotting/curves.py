@@ -15,7 +15,7 @@ from torch import Tensor
 
 from botorch_binary_context.bands import probability_band
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.validation import check_labels
 from botorch_binary_context.plotting.predictions import (
     Values,
@@ -40,7 +40,7 @@ from botorch_binary_context.plotting.style import (
 
 
 def plot_psychometric_curves(
-    model: LaplaceGP,
+    model: LatentGP,
     space: ContextSpace,
     parameters: Tensor,
     context_dim: int = 0,
@@ -94,8 +94,8 @@ def plot_psychometric_curves(
     for label, center, low, high in zip(labels, *map(to_numpy, bands), strict=True):
         (line,) = ax.plot(side, center, label=label)
         shade(ax, side, low, high, line.get_color())
-    guess_rate = model.likelihood.guess_rate
-    if guess_rate > 0:
+    never = model.likelihood.probability(trials.new_tensor([-float("inf")]))
+    if (guess_rate := float(never)) > 0:
         ax.axhline(guess_rate, label="guess rate", linestyle=":", **GUIDE)
     ax.set(xlim=side[[0, -1]], ylim=(-0.03, 1.03))
     ax.set(xlabel=names[cut.columns[0]], ylabel=describe_probability(other))

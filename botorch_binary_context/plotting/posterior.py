@@ -11,7 +11,7 @@ from torch import Tensor
 
 from botorch_binary_context.bands import Band, latent_band, probability_band
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.plotting.predictions import (
     Values,
     as_candidates,
@@ -39,7 +39,7 @@ NUM_DEVIATIONS = 2.0
 
 
 def plot_posterior_mean(
-    model: LaplaceGP,
+    model: LatentGP,
     space: ContextSpace,
     dims: Sequence[int] | None = None,
     at: Values | None = None,
@@ -90,7 +90,7 @@ def plot_posterior_mean(
 
 
 def plot_success_probability(
-    model: LaplaceGP,
+    model: LatentGP,
     space: ContextSpace,
     dims: Sequence[int] | None = None,
     at: Values | None = None,

@@ -13,14 +13,15 @@ from torch import Tensor
 
 from botorch_binary_context.acquisition.base import match_space
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.functionals import DIFFERENCE
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.rules import recommend
 
 Values = Tensor | Sequence[float] | float
 
 
 @contextmanager
-def evaluating(model: LaplaceGP, space: ContextSpace) -> Iterator[ContextSpace]:
+def evaluating(model: LatentGP, space: ContextSpace) -> Iterator[ContextSpace]:
     r"""Ask a model without gradients, and leave it in the mode it was in.
 
     Args:
@@ -86,7 +87,7 @@ def make_trial(
 
 
 def find_opponent(
-    model: LaplaceGP, space: ContextSpace, opponent: Values | None
+    model: LatentGP, space: ContextSpace, opponent: Values | None
 ) -> Tensor | None:
     r"""The parameters that others are compared with.
 
@@ -99,15 +100,15 @@ def find_opponent(
         None for pass/fail outcomes; for duels the parameters, by default the
         recommended ones.
     """
-    is_duel = model.likelihood.points_per_trial == 2
-    if opponent is not None and not is_duel:
+    compares = model.functional == DIFFERENCE
+    if opponent is not None and not compares:
         raise UnsupportedError(
             "Expected ``opponent`` to be None for a model of pass/fail outcomes, but "
             f"got {opponent}."
         )
     if opponent is not None:
         return as_row(opponent, space.parameter_bounds, "opponent")
-    return recommend(model, space) if is_duel else None
+    return recommend(model, space) if compares else None
 
 
 def as_candidates(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,8 @@ from torch import Tensor
 
 from botorch_binary_context.bands import Band
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.plotting.style import (
     BAD_MARKER,
     EDGE,
@@ -184,7 +186,7 @@ def draw_star(ax: Axes, cut: Slice, trial: Tensor, values: Tensor, label: str) -
     ax.scatter(*point, label=label, zorder=5, clip_on=False, **STAR_MARKER, **EDGE)
 
 
-def draw_trials(ax: Axes, cut: Slice, model: LaplaceGP) -> None:
+def draw_trials(ax: Axes, cut: Slice, model: LatentGP) -> None:
     r"""The trials of a model, seen along the columns that are held.
 
     Beside a curve, trials that passed or won are marked at the top and the others at
@@ -195,35 +197,43 @@ def draw_trials(ax: Axes, cut: Slice, model: LaplaceGP) -> None:
         cut: The slice.
         model: The model.
     """
-    is_duel = model.likelihood.points_per_trial == 2
-    labels = ("won", "lost") if is_duel else ("passed", "failed")
-    good, bad = (cut.project(rows) for rows in _split_trials(model))
-    transform = ax.transData
-    if cut.is_curve:
-        transform = ax.get_xaxis_transform()
-        good = np.insert(good, 1, MARK_HEIGHTS[0], axis=-1)
-        bad = np.insert(bad, 1, MARK_HEIGHTS[1], axis=-1)
-    if is_duel:
-        duels = np.stack([good, bad], axis=-2)
-        color = "0.6" if cut.is_curve else "white"
-        style = {"colors": color, "linewidths": 0.6, "alpha": 0.7}
-        ax.add_collection(LineCollection(list(duels), transform=transform, **style))
     low, high = cut.project(cut.space.bounds)
+    transform = ax.get_xaxis_transform() if cut.is_curve else ax.transData
     # Marks on the edge of the box are whole, those outside of it are left out.
     style = {"transform": transform, "clip_on": False, "zorder": 4, **EDGE}
-    marks = (good, labels[0], GOOD_MARKER), (bad, labels[1], BAD_MARKER)
-    for points, label, marker in marks:
-        shown = points[:, : len(cut.columns)]
-        inside = points[((low <= shown) & (shown <= high)).all(axis=-1)]
-        ax.scatter(*inside.T, label=label, **marker, **style)
+    for functional, trials, targets in model.trials_by_kind():
+        good, bad = (cut.project(rows) for rows in _split(functional, trials, targets))
+        if cut.is_curve:
+            good = np.insert(good, 1, MARK_HEIGHTS[0], axis=-1)
+            bad = np.insert(bad, 1, MARK_HEIGHTS[1], axis=-1)
+        labels = ("passed", "failed")
+        if functional == DIFFERENCE:
+            labels = ("won", "lost")
+            _join_sides(ax, cut, good, bad)
+        marks = (good, labels[0], GOOD_MARKER), (bad, labels[1], BAD_MARKER)
+        for points, label, marker in marks:
+            shown = points[:, : len(cut.columns)]
+            inside = points[((low <= shown) & (shown <= high)).all(axis=-1)]
+            ax.scatter(*inside.T, label=label, **marker, **style)
 
 
-def _split_trials(model: LaplaceGP) -> tuple[Tensor, Tensor]:
+def _join_sides(ax: Axes, cut: Slice, good: Any, bad: Any) -> None:
+    """Lines between the two sides of duels."""
+    transform = ax.get_xaxis_transform() if cut.is_curve else ax.transData
+    color = "0.6" if cut.is_curve else "white"
+    style = {"colors": color, "linewidths": 0.6, "alpha": 0.7}
+    duels = list(np.stack([good, bad], axis=-2))
+    ax.add_collection(LineCollection(duels, transform=transform, **style))
+
+
+def _split(
+    functional: Functional, trials: Tensor, targets: Tensor
+) -> tuple[Tensor, Tensor]:
     """The rows that passed or won, and those that failed or lost."""
-    rows, success = model.original_datapoints, model.train_targets > 0.5
-    if model.likelihood.points_per_trial == 1:
-        return rows[success], rows[~success]
-    first, second = rows.unflatten(-2, (-1, 2)).unbind(dim=-2)
+    success = targets > 0.5
+    if functional == VALUE:
+        return trials[success], trials[~success]
+    first, second = trials.unbind(dim=-2)
     success = success.unsqueeze(-1)
     return torch.where(success, first, second), torch.where(success, second, first)
 

@@ -1,9 +1,9 @@
 r"""Sample paths of the posterior, and the features they are made of."""
 
 from botorch_binary_context.sampling.paths import (
-    LaplaceSamplePaths,
+    PosteriorSamplePaths,
     draw_sample_paths,
     draw_weight_space_paths,
 )
 
-__all__ = ["LaplaceSamplePaths", "draw_sample_paths", "draw_weight_space_paths"]
+__all__ = ["PosteriorSamplePaths", "draw_sample_paths", "draw_weight_space_paths"]

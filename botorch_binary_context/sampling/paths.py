@@ -23,8 +23,8 @@ from botorch.utils.sampling import manual_seed
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_binary_context.covariance import covariance
-from botorch_binary_context.models.laplace_gp import LaplaceGP
+from botorch_binary_context.inference.gaussian import solve_columns
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.sampling.features import (
     FeatureOptions,
     Features,
@@ -34,7 +34,7 @@ from botorch_binary_context.sampling.features import (
 MAX_CORNER_DIM = 12  # of boxes with few enough corners to transform each of them
 
 
-class LaplaceSamplePaths(SamplePath):
+class PosteriorSamplePaths(SamplePath):
     r"""Functions drawn from the posterior of the latent function.
 
     Points are broadcast against the paths as everywhere in BoTorch: the batch
@@ -49,7 +49,7 @@ class LaplaceSamplePaths(SamplePath):
 
     def __init__(
         self,
-        model: LaplaceGP,
+        model: LatentGP,
         features: Features,
         weights: Tensor,
         update: Tensor | None,
@@ -82,9 +82,8 @@ class LaplaceSamplePaths(SamplePath):
         values = self.model.prior_mean(X) + _combine(self.features(X), self.weights)
         if self.update is None:
             return values
-        kernel, rows = self.model.covar_module, self.model.datapoints
-        cross = self.model.likelihood.contrast(covariance(kernel, X, rows))
-        return values + _combine(cross, self.update)
+        cross = self.model.prior_covariance(X, self.model.datapoints)
+        return values + _combine(self.model.trial_functional(cross), self.update)
 
     def contrast(self, X: Tensor) -> Tensor:
         r"""What trials observe of the paths: for duels the difference of the values.
@@ -95,7 +94,7 @@ class LaplaceSamplePaths(SamplePath):
         Returns:
             The contrasts of the trials, antisymmetric in the two sides of a duel.
         """
-        return self.model.likelihood.contrast(self(X))
+        return self.model.functional(self(X))
 
     def set_ensemble_as_batch(self, ensemble_as_batch: bool) -> None:
         r"""Nothing to do: the model is not an ensemble.
@@ -106,18 +105,18 @@ class LaplaceSamplePaths(SamplePath):
 
 
 def draw_sample_paths(
-    model: LaplaceGP,
+    model: LatentGP,
     num_paths: int | torch.Size = 1,
     bounds: Tensor | None = None,
     max_features: int = 2048,
     seed: int | None = None,
-) -> LaplaceSamplePaths:
+) -> PosteriorSamplePaths:
     r"""Draw functions from the posterior by decoupled bases.
 
     ``f(·) = m(·) + φ(·)ᵀω + k(·,X) (a - W½ B⁻¹ (W½ Φω + ε))`` with ``ω`` and ``ε``
-    standard normal: Matheron's rule (Eq. S42 of [Fauvel2022contextual]_) for the
-    Laplace approximation, in a form that never divides by the information ``W`` of a
-    saturated trial.
+    standard normal: Matheron's rule (Eq. S42 of [Fauvel2022contextual]_) for a Gaussian
+    approximation, in a form that never divides by the information ``W`` of a saturated
+    trial.
 
     Args:
         model: A model of pass/fail outcomes or duels.
@@ -134,26 +133,25 @@ def draw_sample_paths(
     """
     with torch.no_grad(), manual_seed(seed):
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
-        values = _training_values(model, features, weights)
-        noise = torch.randn_like(values)
-        update = _update_weights(model, values, noise)
-    return LaplaceSamplePaths(model, features, weights, update)
+        values = _combine(features(model.datapoints), weights)
+        update = model.approximation.draw_weights(model.trial_functional(values))
+    return PosteriorSamplePaths(model, features, weights, update)
 
 
 def draw_weight_space_paths(
-    model: LaplaceGP,
+    model: LatentGP,
     num_paths: int | torch.Size = 1,
     bounds: Tensor | None = None,
     max_features: int = 2048,
     noise: float = 0.1,
     seed: int | None = None,
-) -> LaplaceSamplePaths:
+) -> PosteriorSamplePaths:
     r"""Draw functions from the posterior of a Bayesian linear model of the features.
 
     The two steps of supplement 7.2 of [Fauvel2022contextual]_: latent values at the
-    training trials from their Laplace posterior, then weights given these values. Away
-    from the data the variance is wrong: it starves with few features and many trials,
-    and is too large where features swing between data. That of
+    training trials from their approximate posterior, then weights given these values.
+    Away from the data the variance is wrong: it starves with few features and many
+    trials, and is too large where features swing between data. That of
     :func:`draw_sample_paths` is right.
 
     Args:
@@ -171,7 +169,7 @@ def draw_weight_space_paths(
     with torch.no_grad(), manual_seed(seed):
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
         latent = _draw_training_values(model, weights.shape[:-1])
-        Phi = model.likelihood.contrast(features(model.datapoints), dim=-2)
+        Phi = model.trial_functional(features(model.datapoints), dim=-2)
         gram = Phi @ Phi.mT
         sigma = noise * gram.diagonal(dim1=-2, dim2=-1).mean(-1).sqrt()
         error = (
@@ -180,21 +178,21 @@ def draw_weight_space_paths(
             - sigma[..., None] * torch.randn_like(latent)
         )
         gram.diagonal(dim1=-2, dim2=-1).add_(sigma[..., None] ** 2)
-        solution = _solve(psd_safe_cholesky(gram), error)
+        solution = solve_columns(psd_safe_cholesky(gram), error)
         weights = weights + _combine(Phi.mT, solution)
-    return LaplaceSamplePaths(model, features, weights, update=None)
+    return PosteriorSamplePaths(model, features, weights, update=None)
 
 
-@DrawMatheronPaths.register(LaplaceGP)
+@DrawMatheronPaths.register(LatentGP)
 def _draw_matheron_paths(
-    model: LaplaceGP, *, sample_shape: torch.Size, **kwargs: Any
-) -> LaplaceSamplePaths:
+    model: LatentGP, *, sample_shape: torch.Size, **kwargs: Any
+) -> PosteriorSamplePaths:
     """What stock ``draw_matheron_paths`` does with our models."""
     return draw_sample_paths(model, sample_shape)
 
 
 def _draw_prior(
-    model: LaplaceGP,
+    model: LatentGP,
     num_paths: int | torch.Size,
     bounds: Tensor | None,
     max_features: int,
@@ -212,7 +210,7 @@ def _draw_prior(
     return features, torch.randn(shape, dtype=rows.dtype, device=rows.device)
 
 
-def _transform_box(model: LaplaceGP, bounds: Tensor) -> Tensor | None:
+def _transform_box(model: LatentGP, bounds: Tensor) -> Tensor | None:
     """The box of a box's corners in the model's coordinates; None if these are many."""
     if bounds.shape[-1] > MAX_CORNER_DIM:
         return None
@@ -221,23 +219,9 @@ def _transform_box(model: LaplaceGP, bounds: Tensor) -> Tensor | None:
     return torch.stack([corners.amin(dim=-2), corners.amax(dim=-2)], dim=-2)
 
 
-def _training_values(model: LaplaceGP, features: Features, weights: Tensor) -> Tensor:
-    """What the training trials observe of functions drawn from the prior."""
-    values = _combine(features(model.datapoints), weights)
-    return model.likelihood.contrast(values)
-
-
-def _update_weights(model: LaplaceGP, values: Tensor, noise: Tensor) -> Tensor:
-    """``a - W½ B⁻¹ (W½ f₀ + ε)`` for prior values ``f₀`` of the training contrasts."""
-    approximation = model.laplace_approximation
-    root = approximation.sqrt_information
-    solution = _solve(approximation.cholesky, root * values + noise)
-    return approximation.weights - root * solution
-
-
-def _draw_training_values(model: LaplaceGP, sample_shape: torch.Size) -> Tensor:
+def _draw_training_values(model: LatentGP, sample_shape: torch.Size) -> Tensor:
     """Draws of the training contrasts' posterior, relative to the prior mean."""
-    K = model.laplace_approximation.prior_covariance
+    K = model.approximation.prior_covariance
     shape = (*sample_shape, K.shape[-1])
     prior = torch.randn(shape, dtype=K.dtype, device=K.device)
     # Near trials make the matrix singular, which does not disturb this root of it.
@@ -245,17 +229,7 @@ def _draw_training_values(model: LaplaceGP, sample_shape: torch.Size) -> Tensor:
     prior = _combine(
         eigenvectors * eigenvalues.clamp_min(0.0).sqrt()[..., None, :], prior
     )
-    update = _update_weights(model, prior, torch.randn_like(prior))
-    return prior + _combine(K, update)
-
-
-def _solve(cholesky: Tensor, rhs: Tensor) -> Tensor:
-    """Solve for ``samples x batch_shape x n`` right-hand sides, as columns."""
-    num_batch = cholesky.ndim - 2
-    samples = rhs.shape[: rhs.ndim - 1 - num_batch]
-    columns = rhs.reshape(samples.numel(), *rhs.shape[len(samples) :]).movedim(0, -1)
-    solution = torch.cholesky_solve(columns, cholesky).movedim(-1, 0)
-    return solution.reshape(*samples, *solution.shape[1:])
+    return prior + _combine(K, model.approximation.draw_weights(prior))
 
 
 def _combine(basis: Tensor, weights: Tensor) -> Tensor:

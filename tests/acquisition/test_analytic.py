@@ -20,7 +20,6 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
     ProbitLikelihood,
 )
-from botorch_binary_context.acquisition.contrasts import contrast_moments
 from tests.acquisition.problems import (
     KINDS,
     MakeAcquisition,
@@ -201,7 +200,7 @@ class TestRates(StrictTestCase):
         model = random_model(BinaryLaplaceGP, likelihood=likelihood)
         assert isinstance(model, BinaryLaplaceGP)
         X = uniform(2, 1, 2, seed=3)
-        mean, variance = (part.tolist() for part in contrast_moments(model, X))
+        mean, variance = (part.tolist() for part in model.moments(X))
         return model, X, list(zip(mean, variance, strict=True))
 
     def test_mutual_information(self) -> None:

@@ -12,6 +12,7 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
 )
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
+from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from tests.acquisition.problems import Problem, assert_close, nested, one_shot
 from tests.helpers import MODEL_CLASSES, StrictTestCase, random_model, uniform
 
@@ -40,14 +41,15 @@ class TestTrialAcquisitionFunction(StrictTestCase):
 
     def test_kind_of_model(self) -> None:
         binary, duels = (random_model(model_class) for model_class in MODEL_CLASSES)
-        for model, points in ((binary, None), (binary, 1), (duels, None), (duels, 2)):
-            self.assertIs(RowSum(model, points).model, model)
+        for model, functional in ((binary, VALUE), (duels, DIFFERENCE)):
+            self.assertIs(RowSum(model).model, model)
+            self.assertIs(RowSum(model, functional).model, model)
         message = "a model of duels for RowSum, but got a BinaryLaplaceGP"
         with self.assertRaisesRegex(UnsupportedError, message):
-            RowSum(binary, 2)
+            RowSum(binary, DIFFERENCE)
         message = "pass/fail outcomes for RowSum, but got a PreferenceLaplaceGP"
         with self.assertRaisesRegex(UnsupportedError, message):
-            RowSum(duels, 1)
+            RowSum(duels, VALUE)
 
     def test_pending_points_are_refused(self) -> None:
         problem = Problem("product", 1)

@@ -14,7 +14,6 @@ from torch import Tensor
 from torch.autograd import gradcheck
 
 from botorch_binary_context import AdditiveContextKernel, BinaryLaplaceGP
-from botorch_binary_context.acquisition.contrasts import Contrasts
 from botorch_binary_context.acquisition.fantasies import (
     COARSE,
     EXACT,
@@ -44,7 +43,7 @@ both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 
 def fantasize(model: AnyModel, X: Tensor, label: float | Tensor) -> Fantasies:
     """Each of ``C x batch_shape x q x d`` trials, added with a label."""
-    contrasts = Contrasts.of(model, X)
+    contrasts = model.values_of(X)
     return Fantasies(
         Shared.of(model),
         contrasts.cross.detach(),
@@ -278,7 +277,7 @@ class TestGradient:
         target = uniform(problem.n + 1, 2, seed=9)
 
         def score(X: Tensor) -> Tensor:
-            c = Contrasts.of(model, X)
+            c = model.values_of(X)
             a, a_new = fantasy_weights(
                 shared,
                 c.cross,

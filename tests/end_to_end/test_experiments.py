@@ -41,7 +41,7 @@ def performance(x: Tensor) -> Tensor:
 def run_trials(model: AnyModel, trials: Tensor) -> Tensor:
     """Labels of trials: ``P = Φ(s g(x))``, or for duels of the difference of values."""
     f = trials[..., 0] * performance(trials[..., 1])
-    contrast = model.likelihood.contrast(f)
+    contrast = model.likelihood.functional(f)
     return torch.bernoulli(torch.special.ndtr(contrast)).unsqueeze(-1)
 
 

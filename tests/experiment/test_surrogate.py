@@ -248,7 +248,7 @@ class TestPending:
             posterior: Any = model.posterior(
                 maker.encoder.encode(trial.context, trial.sides)
             )
-            contrast = model.likelihood.contrast(posterior.mean.flatten())
+            contrast = model.likelihood.functional(posterior.mean.flatten())
             assert label == (contrast > 0)
 
     @every_kind
@@ -261,6 +261,6 @@ class TestPending:
 
         def spread(model: Any) -> Tensor:
             distribution = model.posterior(rows).distribution
-            return model.likelihood.contrast_distribution(distribution).variance
+            return model.likelihood.functional.of_distribution(distribution).variance
 
         assert (spread(more) < spread(model)).all()

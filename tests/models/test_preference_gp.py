@@ -65,7 +65,7 @@ class TestGolden:
         model = golden_model(case)
         pairs = golden_duels(case["u_test"], case["variant"].startswith("ctx"))
         values = latent(model, pairs).distribution
-        difference = model.likelihood.contrast_distribution(values)
+        difference = model.likelihood.functional.of_distribution(values)
         assert_near(difference.mean.squeeze(-1), case["latent_mean"])
         assert_near(difference.variance.squeeze(-1), case["latent_variance"], 1e-10)
         posterior = model.probability_posterior(pairs)

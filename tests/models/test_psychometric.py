@@ -12,7 +12,7 @@ from linear_operator import to_dense
 from torch import Tensor
 
 from botorch_binary_context import (
-    BinaryLaplaceGP,
+    BinaryGP,
     ContextSpace,
     LaplaceMarginalLogLikelihood,
     psychometric_gp,
@@ -37,7 +37,7 @@ def trials(*shape: int, seed: int = 0) -> Tensor:
     return torch.lerp(low, high, uniform(*shape, 3, seed=seed))
 
 
-def patient_model(n: int, **kwargs: Any) -> BinaryLaplaceGP:
+def patient_model(n: int, **kwargs: Any) -> BinaryGP:
     """Of a simulated patient."""
     X = trials(n)
     Y = RefractionProblem(prescription=(1.0, -2.0)).observe(
@@ -89,7 +89,7 @@ class TestPrior(StrictTestCase):
 
 
 class TestLearning(StrictTestCase):
-    def fit(self, model: BinaryLaplaceGP) -> BinaryLaplaceGP:
+    def fit(self, model: BinaryGP) -> BinaryGP:
         fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
         return model
 

@@ -26,7 +26,7 @@ from botorch_binary_context import (
     draw_sample_paths,
     draw_weight_space_paths,
 )
-from botorch_binary_context.sampling import LaplaceSamplePaths
+from botorch_binary_context.sampling import PosteriorSamplePaths
 from tests.helpers import (
     LARGEST_Z,
     MODEL_CLASSES,
@@ -54,7 +54,7 @@ NUM_PATHS = 20_000
 # The error of the features' covariance, relative to the prior variance in the box.
 FEATURE_ERROR = 5e-3
 
-Draw = Callable[..., LaplaceSamplePaths]
+Draw = Callable[..., PosteriorSamplePaths]
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 both_kinds = pytest.mark.parametrize(
     "draw", [draw_sample_paths, draw_weight_space_paths]
@@ -388,7 +388,7 @@ class TestStockBoTorch:
         with torch.random.fork_rng():
             torch.manual_seed(0)
             paths: Any = draw_matheron_paths(model, torch.Size([NUM_PATHS // 4]))
-        assert isinstance(paths, LaplaceSamplePaths)
+        assert isinstance(paths, PosteriorSamplePaths)
         values = paths(X).detach()
         assert_mean(values, model, X)
         # One draw of 2048 random features: an error of 1 / sqrt(2048), and its tail.
@@ -449,7 +449,7 @@ class TestWeightSpace:
         paths = draw_weight_space_paths(
             model, NUM_PATHS, bounds=BOUNDS, noise=1e-3, seed=0
         )
-        contrast = model.likelihood.contrast
+        contrast = model.functional
         with torch.no_grad():
             mean = contrast(latent(model, rows).mean.squeeze(-1))
             covariance = contrast(contrast(latent_covariance(model, rows)), dim=-2)

@@ -22,12 +22,12 @@ from linear_operator import to_dense
 from torch import Tensor
 from torch.autograd import gradgradcheck
 
-from botorch_binary_context import covariance as covariance_module
-from botorch_binary_context.covariance import (
+from botorch_binary_context.numerics import covariance as covariance_module
+from botorch_binary_context.numerics.covariance import (
     EXPANSION_DIM,
     covariance,
     raise_variance,
-    register_rule,
+    register_evaluation,
     squared_distance,
     variance,
 )
@@ -354,7 +354,7 @@ class TestRules(StrictTestCase):
         class Zero(Kernel):
             """A kernel without a ``forward``: only its rule can be called."""
 
-        register_rule(
+        register_evaluation(
             Zero,
             lambda k, X1, X2: X1 @ X2.mT * 0,
             lambda k, X: X.sum(-1) * 0,

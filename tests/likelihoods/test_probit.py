@@ -185,7 +185,7 @@ class TestLogProb(StrictTestCase):
     ) -> None:
         """Failing is passing with the sign of ``f`` and the two rates exchanged."""
         ours = ProbitLikelihood(*rates).log_derivatives(f, labels)
-        theirs = ProbitLikelihood(*reversed(rates)).log_derivatives(-f, 1 - labels)
+        theirs = ProbitLikelihood(rates[1], rates[0]).log_derivatives(-f, 1 - labels)
         self.assertAllClose(ours.value, theirs.value, rtol=1e-14)
         self.assertAllClose(ours.gradient, -theirs.gradient, rtol=1e-14)
         self.assertAllClose(ours.negative_hessian, theirs.negative_hessian)
@@ -351,9 +351,9 @@ class TestProbitLikelihood(StrictTestCase):
     def test_contrast_is_the_value(self) -> None:
         likelihood = ProbitLikelihood()
         f, mvn = torch.randn(2, 3), normal(uniform(3), uniform(3))
-        self.assertEqual(likelihood.points_per_trial, 1)
-        self.assertIs(likelihood.contrast(f), f)
-        self.assertIs(likelihood.contrast_distribution(mvn), mvn)
+        self.assertEqual(likelihood.functional.num_rows, 1)
+        self.assertIs(likelihood.functional(f), f)
+        self.assertIs(likelihood.functional.of_distribution(mvn), mvn)
 
     def test_copies(self) -> None:
         copy = deepcopy(ProbitLikelihood(0.1, 0.02))
@@ -365,7 +365,7 @@ class TestProbitLikelihood(StrictTestCase):
         ):
             message = rf"Expected ``{name}`` to be in \[0, 1\), but got {rate}"
             with self.assertRaisesRegex(InputDataError, message):
-                ProbitLikelihood(**{name: rate})
+                ProbitLikelihood(**{name: rate})  # pyright: ignore
         message = (
             "Expected ``guess_rate`` and ``lapse_rate`` to sum to less than 1, but got "
             "0.5 and 0.5"
@@ -393,23 +393,25 @@ class TestProbitLikelihood(StrictTestCase):
 class TestPreferenceLikelihood(StrictTestCase):
     def test_contrast(self) -> None:
         likelihood = PreferenceLikelihood()
-        self.assertEqual(likelihood.points_per_trial, 2)
+        self.assertEqual(likelihood.functional.num_rows, 2)
         self.assertTrue(likelihood.is_log_concave)
         for batch in ((), (3,), (2, 3)):
             values = uniform(*batch, 6)
             expected = values[..., 0::2] - values[..., 1::2]
-            self.assertTrue(torch.equal(likelihood.contrast(values), expected))
+            self.assertTrue(torch.equal(likelihood.functional(values), expected))
             matrix = uniform(*batch, 6, 5)
             expected = matrix[..., 0::2, :] - matrix[..., 1::2, :]
-            self.assertTrue(torch.equal(likelihood.contrast(matrix, dim=-2), expected))
-            self.assertEqual(likelihood.contrast(values[..., :0]).shape, (*batch, 0))
+            self.assertTrue(
+                torch.equal(likelihood.functional(matrix, dim=-2), expected)
+            )
+            self.assertEqual(likelihood.functional(values[..., :0]).shape, (*batch, 0))
 
     def test_contrast_distribution(self) -> None:
         likelihood = PreferenceLikelihood()
         for batch in ((), (3,)):
             root = uniform(*batch, 6, 6)
             mean, covar = uniform(*batch, 6, seed=1), root @ root.mT
-            contrasts = likelihood.contrast_distribution(
+            contrasts = likelihood.functional.of_distribution(
                 MultivariateNormal(mean, covar)
             )
             D = torch.zeros(3, 6, dtype=torch.double)
@@ -424,7 +426,7 @@ class TestPreferenceLikelihood(StrictTestCase):
         singular = to_linear_operator(torch.full((2, 2), 4.0).double())
         function_dist = MultivariateNormal(double([1.0, 1.0]), singular)
         likelihood = PreferenceLikelihood()
-        contrasts = likelihood.contrast_distribution(function_dist)
+        contrasts = likelihood.functional.of_distribution(function_dist)
         self.assertGreater(contrasts.variance.item(), 0.0)
         self.assertLess(contrasts.variance.item(), 1e-8)
         probs = likelihood.marginal(function_dist).probs
@@ -434,8 +436,8 @@ class TestPreferenceLikelihood(StrictTestCase):
     def test_antisymmetry(self, pairs: Tensor, labels: Tensor) -> None:
         """Exchanging the sides of a duel exchanges the labels."""
         likelihood = PreferenceLikelihood()
-        ahead = likelihood.contrast(pairs.reshape(-1))
-        behind = likelihood.contrast(pairs.flip(-1).reshape(-1))
+        ahead = likelihood.functional(pairs.reshape(-1))
+        behind = likelihood.functional(pairs.flip(-1).reshape(-1))
         self.assertTrue(torch.equal(ahead, -behind))
         ours = likelihood.log_derivatives(ahead, labels)
         theirs = likelihood.log_derivatives(behind, 1 - labels)
@@ -465,8 +467,8 @@ class TestPreferenceLikelihood(StrictTestCase):
         message = "Expected the rows of duels to come in pairs, but got 3 of them"
         likelihood = PreferenceLikelihood()
         with self.assertRaisesRegex(UnsupportedError, message):
-            likelihood.contrast(torch.zeros(3))
+            likelihood.functional(torch.zeros(3))
         with self.assertRaisesRegex(UnsupportedError, message):
-            likelihood.contrast(torch.zeros(3, 2), dim=-2)
+            likelihood.functional(torch.zeros(3, 2), dim=-2)
         with self.assertRaisesRegex(UnsupportedError, message):
             likelihood(normal(uniform(3), uniform(3)))

@@ -10,11 +10,7 @@ from botorch.models.transforms import Normalize
 from gpytorch import settings
 
 from botorch_binary_context import BinaryLaplaceGP, PreferenceLaplaceGP
-from botorch_binary_context.acquisition.contrasts import (
-    Contrasts,
-    contrast_moments,
-    pair_with,
-)
+from botorch_binary_context.acquisition.analytic import pair_with
 from tests.acquisition.problems import KINDS, Problem, assert_close
 from tests.helpers import (
     MODEL_CLASSES,
@@ -44,7 +40,7 @@ class TestMoments:
             kind, parameters, model_class, constant=0.4, normalized=normalized
         )
         X = problem.candidates(5)
-        mean, variance = contrast_moments(problem.model, X)
+        mean, variance = problem.model.moments(X)
         trials = X.numpy()
         by_hand = problem.by_hand
         assert_close(mean, by_hand.mean(trials), 1e-11)
@@ -53,7 +49,7 @@ class TestMoments:
     def test_parts_by_hand(self, model_class: ModelClass) -> None:
         problem = Problem("additive", 2, model_class, constant=0.4)
         X = problem.candidates(5)
-        contrasts = Contrasts.of(problem.model, X)
+        contrasts = problem.model.values_of(X)
         by_hand, trials = problem.by_hand, X.numpy()
         assert_close(contrasts.cross, by_hand.prior(by_hand.trials, trials), 1e-13)
         assert_close(contrasts.prior_mean, by_hand.prior_mean(trials), 1e-15)
@@ -62,34 +58,34 @@ class TestMoments:
 
     def test_from_the_joint_posterior(self, model_class: ModelClass) -> None:
         model = random_model(model_class)
-        q = model.likelihood.points_per_trial
+        q = model.functional.num_rows
         signs = double([1.0, -1.0][:q])
         X = uniform(4, q, 2, seed=3)
-        mean, variance = contrast_moments(model, X)
+        mean, variance = model.moments(X)
         assert_close(mean, latent(model, X).mean.squeeze(-1) @ signs, 1e-12)
         assert_close(variance, latent_covariance(model, X) @ signs @ signs, 1e-12)
 
     def test_any_batch_of_candidates(self, model_class: ModelClass) -> None:
         for batch_shape in ((), (3,), (2, 3)):
             model = random_model(model_class, batch_shape=batch_shape)
-            q = model.likelihood.points_per_trial
+            q = model.functional.num_rows
             for t in ((), (4,), (1,), (5, 4)):
                 X = uniform(*t, *batch_shape, q, 2, seed=3)
-                moments = contrast_moments(model, X)
+                moments = model.moments(X)
                 for index in np.ndindex(*t):
-                    expected = contrast_moments(model, X[index])
+                    expected = model.moments(X[index])
                     for found, alone in zip(moments, expected, strict=True):
                         assert found.shape == (*t, *batch_shape)
                         assert_close(found[index], alone, 1e-12)
 
     def test_candidates_are_shared_by_the_batch(self, model_class: ModelClass) -> None:
         model = random_model(model_class, batch_shape=(2, 3))
-        q = model.likelihood.points_per_trial
+        q = model.functional.num_rows
         for shape in ((), (1,), (3,), (2, 1), (7, 1, 1), (7, 2, 1)):
             X = uniform(*shape, q, 2, seed=3)
             full = torch.broadcast_shapes(shape, (2, 3))
-            expected = contrast_moments(model, X.expand(*full, q, 2))
-            for found, alone in zip(contrast_moments(model, X), expected, strict=True):
+            expected = model.moments(X.expand(*full, q, 2))
+            for found, alone in zip(model.moments(X), expected, strict=True):
                 assert found.shape == full
                 assert_close(found, alone, 1e-12)
 
@@ -97,10 +93,10 @@ class TestMoments:
         for kind in KINDS:
             batched = Problem(kind, 2, model_class, [[0, 1, 2], [3, 4, 5]])
             X = batched.candidates(4, 2, 3)
-            moments = contrast_moments(batched.model, X)
+            moments = batched.model.moments(X)
             for i, j in np.ndindex(2, 3):
                 alone = batched.element((i, j)).model
-                expected = contrast_moments(alone, X[:, i, j])
+                expected = alone.moments(X[:, i, j])
                 for found, single in zip(moments, expected, strict=True):
                     assert_close(found[:, i, j], single, 1e-11)
 
@@ -110,20 +106,18 @@ class TestMoments:
         model = model_class(
             X, Y, covar_module=simple_kernel(), input_transform=transform
         )
-        q = model.likelihood.points_per_trial
+        q = model.functional.num_rows
         candidates = uniform(4, q, 2, seed=3)
         model.eval()
-        expected = contrast_moments(model, candidates)
+        expected = model.moments(candidates)
         model.train()
-        for found, before in zip(
-            contrast_moments(model, candidates), expected, strict=True
-        ):
+        for found, before in zip(model.moments(candidates), expected, strict=True):
             assert_close(found, before, 1e-14)
 
     def test_without_data_is_the_prior(self, model_class: ModelClass) -> None:
         problem = Problem("additive", 1, model_class, n=0, constant=0.4)
         X = problem.candidates(4)
-        mean, variance = contrast_moments(problem.model, X)
+        mean, variance = problem.model.moments(X)
         assert_close(mean, problem.by_hand.prior_mean(X.numpy()), 1e-15)
         prior = problem.by_hand.prior(X.numpy(), X.numpy())
         assert_close(variance, prior.diagonal().copy(), 1e-13)
@@ -134,11 +128,11 @@ class TestMoments:
         X = problem.candidates(4)
         X[..., 0] = 0.0
         lowest = settings.min_variance.value(X.dtype)
-        _, variance = contrast_moments(problem.model, X)
+        _, variance = problem.model.moments(X)
         assert variance.tolist() == [lowest] * 4
         if model_class is PreferenceLaplaceGP:
             equals = problem.candidates(4)[..., :1, :].expand(-1, 2, -1)
-            mean, variance = contrast_moments(problem.model, equals)
+            mean, variance = problem.model.moments(equals)
             assert mean.abs().max() < 1e-14
             assert variance.tolist() == [lowest] * 4
 
@@ -147,11 +141,11 @@ class TestMessages(StrictTestCase):
     def test_number_of_rows(self) -> None:
         binary, duels = (random_model(model_class) for model_class in MODEL_CLASSES)
         with self.assertRaisesRegex(UnsupportedError, "one row, but got 2 rows"):
-            contrast_moments(binary, uniform(4, 2, 2))
+            binary.moments(uniform(4, 2, 2))
         for rows in (1, 3, 4):
             message = f"a duel, two rows, but got {rows} rows"
             with self.assertRaisesRegex(UnsupportedError, message):
-                contrast_moments(duels, uniform(4, rows, 2))
+                duels.moments(uniform(4, rows, 2))
 
 
 class TestPairWith(StrictTestCase):

@@ -16,37 +16,70 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
-from botorch_binary_context.likelihoods import LogDerivatives, ProbitLikelihood
+from botorch_binary_context.inference.gaussian import (
+    GaussianApproximation,
+    Inference,
+    TrialLikelihood,
+    factorize,
+    matvec,
+)
+from botorch_binary_context.likelihoods.base import LogDerivatives
 
 MAX_NEWTON_STEPS = 100
 MAX_HALVINGS = 20
 NEAR = 1e-2
 
 
-@dataclass(frozen=True)
-class LaplaceApproximation:
-    r"""A Gaussian approximation of the posterior of the contrasts.
+class Laplace(Inference):
+    r"""Laplace's method: a Gaussian at the posterior mode, with the curvature there.
+
+    The fastest approximation and the paper's; its mean is the mode, which lies off the
+    posterior mean wherever the posterior is skewed.
+
+    Example:
+        >>> model = BinaryGP(train_X, train_Y, inference=Laplace())
+    """
+
+    def approximate(
+        self,
+        likelihood: TrialLikelihood,
+        prior_mean: Tensor,
+        K: Tensor,
+        targets: Tensor,
+        start: Tensor | None = None,
+    ) -> LaplaceApproximation:
+        r"""Approximate the posterior of the contrasts by a Gaussian at its mode.
+
+        Args:
+            likelihood: The likelihood of the trials.
+            prior_mean: The prior mean ``m``, ``batch_shape x n``.
+            K: The prior covariance, ``batch_shape x n x n``.
+            targets: Labels, ``batch_shape x n``.
+            start: The ``start`` of a similar approximation, if known.
+
+        Returns:
+            The approximation, exactly differentiable in ``prior_mean`` and ``K``.
+        """
+        weights = None if start is None else start[..., 0]
+        return laplace_approximation(likelihood, prior_mean, K, targets, weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LaplaceApproximation(GaussianApproximation):
+    r"""A Gaussian at the posterior mode of the contrasts.
+
+    Its weights are ``a = ∇ log p(c|f̂)``, its information ``W`` the curvature there.
 
     Attributes:
         mode: The posterior mode ``f̂``, ``batch_shape x n``.
         residual: ``f̂ - m``, ``batch_shape x n``.
-        weights: ``a = ∇ log p(c|f̂)``, ``batch_shape x n``; the posterior mean at a
-            point is ``m* + k*ᵀ a``.
-        sqrt_information: ``W½``, ``batch_shape x n``.
-        prior_covariance: ``K``, ``batch_shape x n x n``.
-        cholesky: The factor of ``B = I + W½ K W½``, ``batch_shape x n x n``.
         log_likelihood: ``Σ log p(c|f̂)``, ``batch_shape``.
     """
 
     mode: Tensor
     residual: Tensor
-    weights: Tensor
-    sqrt_information: Tensor
-    prior_covariance: Tensor
-    cholesky: Tensor
     log_likelihood: Tensor
 
     @property
@@ -59,24 +92,14 @@ class LaplaceApproximation:
         log_det = self.cholesky.diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
         return self.log_likelihood - fit - log_det
 
-    def whiten(self, cross_covariance: Tensor) -> Tensor:
-        r"""``V = L⁻¹ W½ k*``, so that the posterior covariance is ``k** - Vᵀ V``.
-
-        Args:
-            cross_covariance: A ``batch_shape x n x q`` tensor ``k*``.
-
-        Returns:
-            A ``batch_shape x n x q`` tensor.
-        """
-        return torch.linalg.solve_triangular(
-            self.cholesky,
-            self.sqrt_information.unsqueeze(-1) * cross_covariance,
-            upper=False,
-        )
+    @property
+    def start(self) -> Tensor:
+        """The weights, ``batch_shape x n x 1``."""
+        return self.weights.detach().unsqueeze(-1)
 
 
 def laplace_approximation(
-    likelihood: ProbitLikelihood,
+    likelihood: TrialLikelihood,
     prior_mean: Tensor,
     K: Tensor,
     targets: Tensor,
@@ -95,13 +118,15 @@ def laplace_approximation(
         The approximation, exactly differentiable in ``prior_mean`` and ``K``.
     """
     with torch.no_grad():
-        state = _Search(likelihood, prior_mean, K, targets).run(initial_weights)
+        state = _ModeSearch(likelihood, prior_mean, K, targets).run(initial_weights)
     mode, derivatives = state.contrast, state.derivatives
-    if torch.is_grad_enabled() and (K.requires_grad or prior_mean.requires_grad):
+    attached = K.requires_grad or prior_mean.requires_grad or likelihood.requires_grad
+    if torch.is_grad_enabled() and attached:
         mode = attach_gradient(likelihood, prior_mean, K, targets, mode)
         derivatives = likelihood.log_derivatives(mode, targets)
     sqrt_information = derivatives.information.sqrt()
     return LaplaceApproximation(
+        prior_mean=prior_mean,
         mode=mode,
         residual=mode - prior_mean,
         weights=derivatives.gradient,
@@ -113,7 +138,7 @@ def laplace_approximation(
 
 
 def find_mode(
-    likelihood: ProbitLikelihood,
+    likelihood: TrialLikelihood,
     prior_mean: Tensor,
     K: Tensor,
     targets: Tensor,
@@ -140,7 +165,7 @@ def find_mode(
     Returns:
         The mode, ``batch_shape x n``.
     """
-    return _Search(likelihood, prior_mean, K, targets).run(initial_weights).contrast
+    return _ModeSearch(likelihood, prior_mean, K, targets).run(initial_weights).contrast
 
 
 @dataclass(frozen=True)
@@ -154,8 +179,8 @@ class _State:
 
 
 @dataclass(frozen=True)
-class _Search:
-    likelihood: ProbitLikelihood
+class _ModeSearch:
+    likelihood: TrialLikelihood
     prior_mean: Tensor
     K: Tensor
     targets: Tensor
@@ -171,7 +196,7 @@ class _Search:
         for _ in range(MAX_NEWTON_STEPS):
             active = error > tolerance
             if not bool(active.any()):  # the weights agree; the contrasts must, too
-                active = (error > 0) & (self.spread(state) > 32 * tolerance)
+                active = (error > 0) & (self.contrast_error(state) > 32 * tolerance)
                 if not bool(active.any()):
                     break
             last, state = state, self.step(state, active)
@@ -183,23 +208,23 @@ class _Search:
         return state
 
     def evaluate(self, weights: Tensor) -> _State:
-        residual = _matvec(self.K, weights)
+        residual = matvec(self.K, weights)
         contrast = self.prior_mean + residual
         derivatives = self.likelihood.log_derivatives(contrast, self.targets)
         objective = (derivatives.value - weights * residual / 2).sum(dim=-1)
         error = _largest(derivatives.gradient - weights)
         return _State(weights, contrast, residual, derivatives, objective, error)
 
-    def spread(self, state: _State) -> Tensor:
+    def contrast_error(self, state: _State) -> Tensor:
         """How far the contrasts are from those that follow from the gradient."""
-        return _largest(_matvec(self.K, state.derivatives.gradient - state.weights))
+        return _largest(matvec(self.K, state.derivatives.gradient - state.weights))
 
     def newton_weights(self, state: _State) -> Tensor:
         """The weights to which the quadratic model of the log posterior points."""
         information = state.derivatives.information
         root = information.sqrt()
         b = torch.addcmul(state.derivatives.gradient, information, state.residual)
-        rhs = (root * _matvec(self.K, b)).unsqueeze(-1)
+        rhs = (root * matvec(self.K, b)).unsqueeze(-1)
         solution = torch.cholesky_solve(rhs, factorize(self.K, root)).squeeze(-1)
         return torch.addcmul(b, root, solution, value=-1)
 
@@ -254,29 +279,14 @@ def _largest(vector: Tensor) -> Tensor:
     return vector.abs().amax(dim=-1) if vector.shape[-1] else vector.sum(dim=-1)
 
 
-def factorize(K: Tensor, sqrt_information: Tensor) -> Tensor:
-    r"""The Cholesky factor of ``B = I + W½ K W½``.
-
-    Args:
-        K: The prior covariance, ``batch_shape x n x n``.
-        sqrt_information: ``W½``, ``batch_shape x n``.
-
-    Returns:
-        A lower triangular ``batch_shape x n x n`` tensor.
-    """
-    B = sqrt_information.unsqueeze(-1) * K * sqrt_information.unsqueeze(-2)
-    B.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    cholesky, info = torch.linalg.cholesky_ex(B)
-    # Only rounding of a huge K can make it fail.
-    return psd_safe_cholesky(B) if bool(info.any()) else cholesky
-
-
 class _ImplicitMode(torch.autograd.Function):
     """The mode as a function of ``m`` and ``K``, by the implicit function theorem.
 
     At the mode ``f = m + K g(f)`` with ``g = ∇ log p``, so that
-    ``df = (I + K H)⁻¹ (dm + dK g)``, ``H = -∇² log p``. The backward pass is written in
-    terms of the mode *with* its graph, which makes derivatives of every order exact.
+    ``df = (I + K H)⁻¹ (dm + dK g + K dg)``, ``H = -∇² log p``, where ``dg`` is what the
+    parameters of the likelihood change of ``g``. The backward pass is written in terms
+    of the mode *with* its graph, which makes derivatives in ``m`` and ``K`` of every
+    order exact.
     """
 
     @staticmethod
@@ -284,9 +294,10 @@ class _ImplicitMode(torch.autograd.Function):
         ctx: Any,
         prior_mean: Tensor,
         K: Tensor,
+        shift: Tensor | None,
         mode: Tensor,
         targets: Tensor,
-        likelihood: ProbitLikelihood,
+        likelihood: TrialLikelihood,
     ) -> Tensor:
         mode = mode.clone()
         ctx.save_for_backward(K, mode, targets)
@@ -302,11 +313,12 @@ class _ImplicitMode(torch.autograd.Function):
         system.diagonal(dim1=-2, dim2=-1).add_(1.0)  # (I + K H)ᵀ
         adjoint = torch.linalg.solve(system, grad_outputs[0].unsqueeze(-1)).squeeze(-1)
         grad_K = adjoint.unsqueeze(-1) * gradient.unsqueeze(-2)
-        return adjoint, grad_K, None, None, None
+        grad_shift = matvec(K, adjoint) if ctx.needs_input_grad[2] else None
+        return adjoint, grad_K, grad_shift, None, None, None
 
 
 def attach_gradient(
-    likelihood: ProbitLikelihood,
+    likelihood: TrialLikelihood,
     prior_mean: Tensor,
     K: Tensor,
     targets: Tensor,
@@ -325,17 +337,18 @@ def attach_gradient(
         mode: The posterior mode, ``batch_shape x n``.
 
     Returns:
-        The same mode, with its gradient in ``prior_mean`` and ``K``.
+        The same mode, with its gradient in ``prior_mean``, ``K`` and the parameters of
+        the likelihood.
     """
-    shape = mode.shape
+    shape, mode, shift = mode.shape, mode.detach(), None
+    if likelihood.requires_grad:  # zero, but for what the parameters change of it
+        gradient = likelihood.log_derivatives(mode, targets).gradient
+        shift = gradient - gradient.detach()
     return _ImplicitMode.apply(  # pyright: ignore[reportReturnType]
         prior_mean.expand(shape),
         K.expand(*shape, shape[-1]),
-        mode.detach(),
+        shift,
+        mode,
         targets.expand(shape),
         likelihood,
     )
-
-
-def _matvec(matrix: Tensor, vector: Tensor) -> Tensor:
-    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)

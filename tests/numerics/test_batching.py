@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from botorch_binary_context.batching import expand_batch, fold, unfold
+from botorch_binary_context.numerics.batching import expand_batch, fold, unfold
 from tests.helpers import StrictTestCase
 from tests.strategies import batch_shapes
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from botorch_binary_context import ProbitLikelihood
-from botorch_binary_context.models.laplace import (
+from botorch_binary_context.inference.laplace import (
     LaplaceApproximation,
     attach_gradient,
     factorize,
@@ -242,7 +242,9 @@ class TestLaplaceApproximation(StrictTestCase):
         single: LaplaceApproximation,
         index: tuple[int, ...],
     ) -> None:
-        for name in (*LaplaceApproximation.__dataclass_fields__, "log_evidence"):
+        self.assertIsNone(batch.inflation)
+        fields = set(LaplaceApproximation.__dataclass_fields__) - {"inflation"}
+        for name in (*fields, "log_evidence"):
             found, expected = getattr(batch, name)[index], getattr(single, name)
             self.assertAllClose(found, expected, rtol=0, atol=1e-10)
 

@@ -44,7 +44,7 @@ DiagonalRule = Callable[[Any, Tensor], Tensor]
 _RULES: dict[type[Kernel], tuple[MatrixRule, DiagonalRule]] = {}
 
 
-def register_rule(
+def register_evaluation(
     kernel_type: type[Kernel], matrix: MatrixRule, diagonal: DiagonalRule
 ) -> None:
     r"""Evaluate kernels of exactly this type by the given functions.
@@ -240,9 +240,9 @@ def _constant_diagonal(kernel: ConstantKernel, X: Tensor) -> Tensor:
     return kernel.forward(X, X, diag=True)
 
 
-register_rule(RBFKernel, _rbf, _one)
-register_rule(MaternKernel, _matern, _one)
-register_rule(ScaleKernel, _scale, _scale_diagonal)
-register_rule(AdditiveKernel, _sum, _sum_diagonal)
-register_rule(ProductKernel, _product, _product_diagonal)
-register_rule(ConstantKernel, _constant, _constant_diagonal)
+register_evaluation(RBFKernel, _rbf, _one)
+register_evaluation(MaternKernel, _matern, _one)
+register_evaluation(ScaleKernel, _scale, _scale_diagonal)
+register_evaluation(AdditiveKernel, _sum, _sum_diagonal)
+register_evaluation(ProductKernel, _product, _product_diagonal)
+register_evaluation(ConstantKernel, _constant, _constant_diagonal)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from botorch_binary_context.acquisition.anderson import (
+from botorch_binary_context.numerics.anderson import (
     PATIENCE,
     AndersonMixing,
     Watch,

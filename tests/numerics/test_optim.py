@@ -22,7 +22,7 @@ from scipy.optimize import lsq_linear, minimize
 from torch import Tensor
 
 from botorch_binary_context import SearchOptions
-from botorch_binary_context.optim import (
+from botorch_binary_context.numerics.optim import (
     choose_starts,
     climb,
     find_starts,

@@ -1,0 +1,270 @@
+r"""
+What every likelihood of trials has to offer.
+
+A likelihood says how a trial is answered, given what it observes of the latent
+function: its *contrast*, the value of a :mod:`functional
+<botorch_binary_context.functionals>`. Contrasts and labels have the shape
+``... x batch_shape x n``, one trial in each of the last dimension.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.likelihoods import Likelihood
+from scipy.optimize import brentq
+from torch import Tensor
+from torch.distributions import Bernoulli
+
+from botorch_binary_context.functionals import VALUE, Functional
+from botorch_binary_context.probability import bernoulli_entropy, gaussian_expectation
+
+FAR = 30.0  # a contrast past which no answer is in doubt
+
+
+@dataclass(frozen=True)
+class LogDerivatives:
+    r"""The log-likelihood of each trial and its derivatives in the contrast.
+
+    Attributes:
+        gradient: ``∂ log p(c|f) / ∂f``.
+        negative_hessian: ``-∂² log p(c|f) / ∂f²``; negative where the likelihood is
+            not log-concave.
+        information: A non-negative curvature, the ``W`` of the Laplace approximation:
+            the negative Hessian where the likelihood is log-concave. With a guess or
+            lapse rate the Hessian changes its sign, and the Fisher information, its
+            expectation over the outcome, takes its place.
+    """
+
+    gradient: Tensor
+    negative_hessian: Tensor
+    information: Tensor
+    _log_prob: Callable[[], Tensor]
+
+    @property
+    def value(self) -> Tensor:
+        """``log p(c|f)``, computed when asked for."""
+        return self._log_prob()
+
+
+class OutcomeLikelihood(Likelihood, ABC):
+    r"""A likelihood of labels in {0, 1}.
+
+    A subclass implements :meth:`probability`, :meth:`log_prob` and
+    :meth:`log_derivatives`; everything else follows by Gauss-Hermite quadrature, unless
+    the subclass knows a closed form.
+    """
+
+    has_analytic_marginal: bool = True
+    #: What a trial observes of the latent function.
+    functional: Functional = VALUE
+    #: Labels are 0, ..., ``num_outcomes - 1``.
+    num_outcomes: int = 2
+
+    @property
+    def is_log_concave(self) -> bool:
+        """Whether ``log p(c|f)`` is concave in ``f``."""
+        return False
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether it has parameters that are learned."""
+        return any(parameter.requires_grad for parameter in self.parameters())
+
+    def is_like(self, other: OutcomeLikelihood) -> bool:
+        r"""Whether another likelihood is of the same kind, with the same settings.
+
+        Args:
+            other: The other likelihood.
+
+        Returns:
+            Whether trials of both can be one set of trials.
+        """
+        return type(self) is type(other) and self._settings() == other._settings()
+
+    def _settings(self) -> tuple[Any, ...]:
+        """What likelihoods of one class may differ in."""
+        return ()
+
+    @abstractmethod
+    def probability(self, contrast: Tensor) -> Tensor:
+        r"""``p(c=1|f)`` of trials with the given contrasts.
+
+        Args:
+            contrast: A tensor of any shape.
+
+        Returns:
+            A tensor of the same shape.
+        """
+
+    @abstractmethod
+    def log_prob(self, contrast: Tensor, targets: Tensor) -> Tensor:
+        r"""``log p(c|f)``, finite for any finite contrast.
+
+        Args:
+            contrast: A ``... x n`` tensor of contrasts.
+            targets: A ``... x n`` tensor of labels in {0, 1}.
+
+        Returns:
+            A ``... x n`` tensor.
+        """
+
+    @abstractmethod
+    def log_derivatives(self, contrast: Tensor, targets: Tensor) -> LogDerivatives:
+        r"""``log p(c|f)`` and its first and second derivatives in ``f``.
+
+        Args:
+            contrast: A ``... x n`` tensor of contrasts.
+            targets: A ``... x n`` tensor of labels in {0, 1}.
+
+        Returns:
+            The value, the gradient and the curvatures, ``... x n`` each.
+        """
+
+    def contrast_at(self, probability: float) -> float:
+        r"""The contrast that is passed with a probability.
+
+        Args:
+            probability: ``p(c=1|f)``, between those of a hopeless and of a trivial
+                test.
+
+        Returns:
+            ``f``.
+        """
+
+        def excess(f: float) -> float:
+            contrast = torch.tensor([f], dtype=torch.double, device="cpu")
+            return float(self.probability(contrast)) - probability
+
+        low, high = -FAR, FAR
+        if not excess(low) < 0.0 < excess(high):
+            raise InputDataError(
+                f"Expected ``probability`` to be between {excess(low) + probability:g} "
+                f"and {excess(high) + probability:g}, but got {probability}."
+            )
+        return float(brentq(excess, low, high))  # pyright: ignore
+
+    def tilted_derivatives(
+        self, mean: Tensor, variance: Tensor, targets: Tensor
+    ) -> LogDerivatives:
+        r"""``log E p(c|f)`` for Gaussian contrasts, and its derivatives in their mean.
+
+        They give the moments of the Gaussian times the likelihood, which expectation
+        propagation matches.
+
+        Args:
+            mean: The mean of the contrasts, ``... x n``.
+            variance: Their variance, ``... x n``.
+            targets: Labels in {0, 1}, ``... x n``.
+
+        Returns:
+            The value and the derivatives, ``... x n`` each.
+        """
+        largest = self.log_prob(mean, targets).detach()
+
+        def moments(f: Tensor) -> Tensor:
+            at = self.log_derivatives(f, targets.expand_as(f))
+            p = (at.value - largest).exp()
+            second = at.gradient.square() - at.negative_hessian
+            return torch.stack([p, p * at.gradient, p * second], dim=-1)
+
+        mass, first, second = gaussian_expectation(moments, mean, variance).unbind(-1)
+        gradient = first / mass
+        curvature = gradient.square() - second / mass
+        return LogDerivatives(
+            gradient, curvature, curvature.clamp_min(0.0), lambda: largest + mass.log()
+        )
+
+    def expected_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""The mean of ``p(c=1|f)`` for Gaussian contrasts.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            The mean of the success probability.
+        """
+        mean, variance = torch.broadcast_tensors(mean, variance)
+        return gaussian_expectation(self.probability, mean, variance)
+
+    def probability_moments(
+        self, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""The mean and variance of ``p(c=1|f)`` for Gaussian contrasts.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            The mean and the variance of the success probability.
+        """
+        center = self.expected_probability(mean, variance)
+        squares = gaussian_expectation(
+            lambda f: (self.probability(f) - center).square(), mean, variance
+        )
+        return center, squares
+
+    def mutual_information(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""The information, in nats, of a label about its Gaussian contrast.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            A non-negative tensor of the same shape.
+        """
+        predicted = bernoulli_entropy(self.expected_probability(mean, variance))
+        known = gaussian_expectation(
+            lambda f: bernoulli_entropy(self.probability(f)), mean, variance
+        )
+        return (predicted - known).clamp_min(0.0)
+
+    def forward(self, function_samples: Tensor, *args: Any, **kwargs: Any) -> Bernoulli:
+        r"""The distribution of the labels given latent values of all rows."""
+        return Bernoulli(probs=self.probability(self.functional(function_samples)))
+
+    def marginal(
+        self, function_dist: MultivariateNormal, *args: Any, **kwargs: Any
+    ) -> Bernoulli:
+        r"""The distribution of the labels with their latent values integrated out."""
+        contrasts = self.functional.of_distribution(function_dist)
+        mean = self.expected_probability(contrasts.mean, contrasts.variance)
+        return Bernoulli(probs=mean)
+
+    def log_marginal(
+        self,
+        observations: Tensor,
+        function_dist: MultivariateNormal,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Tensor:
+        r"""``log E p(c|f)`` of each trial."""
+        contrasts = self.functional.of_distribution(function_dist)
+        tilted = self.tilted_derivatives(
+            contrasts.mean, contrasts.variance, observations
+        )
+        return tilted.value
+
+    def expected_log_prob(
+        self,
+        observations: Tensor,
+        function_dist: MultivariateNormal,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Tensor:
+        r"""``E log p(c|f)`` of each trial, by Gauss-Hermite quadrature."""
+        contrasts = self.functional.of_distribution(function_dist)
+        return gaussian_expectation(
+            lambda contrast: self.log_prob(contrast, observations),
+            contrasts.mean,
+            contrasts.variance,
+        )

@@ -1,0 +1,349 @@
+r"""
+Likelihoods of pass/fail outcomes and of duels, with a probit link.
+
+.. [Fauvel2022contextual]
+    T. Fauvel, M. Chalk. Contextual Bayesian optimization with binary outputs. 2022.
+.. [Wichmann2001psychometric]
+    F. A. Wichmann, N. J. Hill. The psychometric function: I. Fitting, sampling, and
+    goodness of fit. Perception & Psychophysics 63, 2001.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from statistics import NormalDist
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.utils.probability.utils import log_phi
+from gpytorch.constraints import Interval
+from gpytorch.priors import Prior
+from torch import Tensor
+from torch.special import log_ndtr
+
+from botorch_binary_context.functionals import DIFFERENCE, Functional
+from botorch_binary_context.likelihoods.base import LogDerivatives, OutcomeLikelihood
+from botorch_binary_context.likelihoods.priors import BetaPrior
+from botorch_binary_context.probability import (
+    bernoulli_mutual_information,
+    inverse_mills_ratio,
+    normal_cdf,
+    probit_mean,
+    probit_moments,
+)
+
+# Of a rate that is learned: mostly below a tenth, hardly ever above a fifth.
+RATE_PRIOR = (1.5, 30.0)
+LOWEST_RATE = 1e-6
+
+
+class ProbitLikelihood(OutcomeLikelihood):
+    r"""Pass/fail outcomes, ``p(c=1|f) = γ + (1 - γ - λ) Φ(f)``.
+
+    The guess rate ``γ`` is the chance of passing without any ability (``1/n`` in an
+    ``n``-alternative forced choice), the lapse rate ``λ`` that of failing in spite of
+    it [Wichmann2001psychometric]_. With both zero this is Eq. 2 of
+    [Fauvel2022contextual]_. A rate that is learned is a hyperparameter of the model,
+    fitted with the others; what is given is where it begins.
+
+    Example:
+        >>> likelihood = ProbitLikelihood(guess_rate=1 / 26)
+        >>> model = BinaryGP(train_X, train_Y, likelihood=likelihood)
+        >>> likelihood = ProbitLikelihood(0.5, lapse_rate=0.02, learn_lapse_rate=True)
+    """
+
+    def __init__(
+        self,
+        guess_rate: float = 0.0,
+        lapse_rate: float = 0.0,
+        learn_guess_rate: bool = False,
+        learn_lapse_rate: bool = False,
+        rate_prior: Prior | None = None,
+        batch_shape: torch.Size = torch.Size(),  # noqa: B008
+    ) -> None:
+        r"""
+        Args:
+            guess_rate: ``γ``, the success probability at ``f = -∞``.
+            lapse_rate: ``λ``, the failure probability at ``f = +∞``.
+            learn_guess_rate: Whether the guess rate is learned.
+            learn_lapse_rate: Whether the lapse rate is learned.
+            rate_prior: The prior of rates that are learned, by default
+                ``Beta(1.5, 30)``: a median of 0.04, and hardly ever above 0.2.
+            batch_shape: The batch shape of the model; rates that are learned have a
+                value for each of its elements.
+        """
+        super().__init__()
+        for name, rate in (("guess_rate", guess_rate), ("lapse_rate", lapse_rate)):
+            if not 0.0 <= rate < 1.0:
+                raise InputDataError(
+                    f"Expected ``{name}`` to be in [0, 1), but got {rate}."
+                )
+        if guess_rate + lapse_rate >= 1.0:
+            raise InputDataError(
+                "Expected ``guess_rate`` and ``lapse_rate`` to sum to less than 1, but "
+                f"got {guess_rate} and {lapse_rate}."
+            )
+        # What is left for the one rate when the other is as large as it may be.
+        share = 0.5 if learn_guess_rate and learn_lapse_rate else 1.0
+        self._rates: dict[str, float] = {}
+        for name, rate, other, learn in (
+            ("guess_rate", guess_rate, lapse_rate, learn_guess_rate),
+            ("lapse_rate", lapse_rate, guess_rate, learn_lapse_rate),
+        ):
+            if learn:
+                highest = share if share < 1.0 else 1.0 - float(other)
+                prior = BetaPrior(*RATE_PRIOR) if rate_prior is None else rate_prior
+                self._register_rate(name, rate, highest, prior, batch_shape)
+            else:
+                self._rates[name] = float(rate)
+
+    def _register_rate(
+        self,
+        name: str,
+        rate: float,
+        highest: float,
+        prior: Prior,
+        batch_shape: torch.Size,
+    ) -> None:
+        """A parameter for a rate, with its prior."""
+        # Neither end can be a start: the search would not leave it.
+        constraint = Interval(LOWEST_RATE, highest - LOWEST_RATE)
+        raw = torch.nn.Parameter(
+            torch.zeros(*batch_shape, 1, dtype=torch.double, device="cpu")
+        )
+        self.register_parameter(f"raw_{name}", raw)
+        self.register_constraint(f"raw_{name}", constraint)
+        self.register_prior(
+            f"{name}_prior",
+            prior,
+            partial(_get_rate, name=name),
+            partial(_set_rate, name=name),  # pyright: ignore[reportArgumentType]
+        )
+        begin = min(max(float(rate), 0.01 * highest), 0.99 * highest)
+        _set_rate(self, torch.full_like(raw, begin), name)
+
+    def _rate(self, name: str) -> float | Tensor:
+        if name in self._rates:
+            return self._rates[name]
+        raw: Tensor = getattr(self, f"raw_{name}")
+        constraint: Interval = getattr(self, f"raw_{name}_constraint")
+        return constraint.transform(raw)
+
+    @property
+    def guess_rate(self) -> float | Tensor:
+        """``γ``: a number, or ``batch_shape x 1`` if it is learned."""
+        return self._rate("guess_rate")
+
+    @property
+    def lapse_rate(self) -> float | Tensor:
+        """``λ``: a number, or ``batch_shape x 1`` if it is learned."""
+        return self._rate("lapse_rate")
+
+    @property
+    def _is_fixed(self) -> bool:
+        return len(self._rates) == 2
+
+    @property
+    def is_log_concave(self) -> bool:
+        """Whether ``log p(c|f)`` is concave: only without guesses and lapses."""
+        return self._is_fixed and not any(self._rates.values())
+
+    def _settings(self) -> tuple[tuple[str, float], ...]:
+        return tuple(sorted(self._rates.items()))
+
+    @property
+    def _range(self) -> float | Tensor:
+        return 1.0 - self.guess_rate - self.lapse_rate
+
+    def probability(self, contrast: Tensor) -> Tensor:
+        r"""``p(c=1|f)`` of trials with the given contrasts.
+
+        Args:
+            contrast: A tensor of any shape.
+
+        Returns:
+            A tensor of the same shape.
+        """
+        return self._rescale(normal_cdf(contrast))
+
+    def contrast_at(self, probability: float) -> float:
+        r"""The contrast that is passed with a probability.
+
+        Args:
+            probability: ``p(c=1|f)``, between ``γ`` and ``1 - λ``.
+
+        Returns:
+            ``f``.
+        """
+        guess, highest = float(self.guess_rate), 1 - float(self.lapse_rate)
+        share = (probability - guess) / (highest - guess)
+        if not 0.0 < share < 1.0:
+            raise InputDataError(
+                f"Expected ``probability`` to be between {guess:g} and {highest:g}, "
+                f"the guess rate and 1 - the lapse rate, but got {probability}."
+            )
+        return NormalDist().inv_cdf(share)
+
+    def expected_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""The exact mean of ``p(c=1|f)`` for Gaussian contrasts.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            The mean of the success probability.
+        """
+        return self._rescale(probit_mean(mean, variance))
+
+    def probability_moments(
+        self, mean: Tensor, variance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""The exact mean and variance of ``p(c=1|f)`` for Gaussian contrasts.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            The mean and the variance of the success probability.
+        """
+        center, squares = probit_moments(mean, variance)
+        return self._rescale(center), self._range**2 * squares
+
+    def mutual_information(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""The information, in nats, of a label about its Gaussian contrast.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            A non-negative tensor of the same shape.
+        """
+        return bernoulli_mutual_information(
+            mean, variance, self.guess_rate, self.lapse_rate
+        )
+
+    def log_prob(self, contrast: Tensor, targets: Tensor) -> Tensor:
+        r"""``log p(c|f)``, finite for any finite contrast.
+
+        Args:
+            contrast: A ``... x n`` tensor of contrasts.
+            targets: A ``... x n`` tensor of labels in {0, 1}.
+
+        Returns:
+            A ``... x n`` tensor.
+        """
+        return self._log_prob((2 * targets - 1) * contrast, targets)
+
+    def log_derivatives(self, contrast: Tensor, targets: Tensor) -> LogDerivatives:
+        r"""``log p(c|f)`` and its first and second derivatives in ``f``.
+
+        With ``t = 2c - 1``, ``z = t f`` and ``r = (1 - γ - λ) φ(z) / p(c|f)`` these are
+        ``t r`` and ``-r (z + r)``.
+
+        Args:
+            contrast: A ``... x n`` tensor of contrasts.
+            targets: A ``... x n`` tensor of labels in {0, 1}.
+
+        Returns:
+            The value, the gradient and the curvatures, ``... x n`` each.
+        """
+        sign = 2 * targets - 1
+        z = sign * contrast
+        if self.is_log_concave:
+            ratio = inverse_mills_ratio(z)
+            # In (0, 1); rounding must not take it out of there.
+            curvature = (ratio * (z + ratio)).clamp(0.0, 1.0)
+            return LogDerivatives(
+                sign * ratio, curvature, curvature, lambda: log_ndtr(z)
+            )
+        value = self._log_prob(z, targets)
+        ratio = self._ratio(z, value)
+        other = self._ratio(z, self._log_prob(-z, 1 - targets))
+        hessian = ratio * (z + ratio)
+        return LogDerivatives(sign * ratio, hessian, ratio * other, lambda: value)
+
+    def tilted_derivatives(
+        self, mean: Tensor, variance: Tensor, targets: Tensor
+    ) -> LogDerivatives:
+        r"""``log E p(c|f)`` for Gaussian contrasts, and its derivatives in their mean.
+
+        ``E Φ(t f) = Φ(t h)``: the likelihood itself, at a shrunken contrast
+        ``h = μ / sqrt(1 + σ²)``.
+
+        Args:
+            mean: The mean of the contrasts, ``... x n``.
+            variance: Their variance, ``... x n``.
+            targets: Labels in {0, 1}, ``... x n``.
+
+        Returns:
+            The value and the derivatives, ``... x n`` each.
+        """
+        q = (1 + variance).sqrt()
+        at = self.log_derivatives(mean / q, targets)
+        squared = 1 + variance
+        return LogDerivatives(
+            at.gradient / q,
+            at.negative_hessian / squared,
+            at.information / squared,
+            lambda: at.value,
+        )
+
+    def _rescale(self, probability: Tensor) -> Tensor:
+        if self.is_log_concave:
+            return probability
+        return self.guess_rate + self._range * probability
+
+    def _log_prob(self, z: Tensor, targets: Tensor) -> Tensor:
+        """``log p(c|f)``, ``z`` positive where the contrast speaks for the label."""
+        if self.is_log_concave:
+            return log_ndtr(z)
+        # The probability of the label when the contrast is all against it.
+        floor = self.guess_rate * targets + self.lapse_rate * (1 - targets)
+        tail = log_ndtr(z) + _log(self._range)
+        if self._is_fixed:
+            return torch.logaddexp(floor.log(), tail)
+        # The logarithm of zero has no slope.
+        safe = torch.where(floor > 0, floor, 1.0)
+        return torch.where(floor > 0, torch.logaddexp(safe.log(), tail), tail)
+
+    def _ratio(self, z: Tensor, log_prob: Tensor) -> Tensor:
+        """``(1 - γ - λ) φ(z) / p(c|f)``."""
+        return (log_phi(z) + _log(self._range) - log_prob).exp()
+
+
+def _get_rate(likelihood: ProbitLikelihood, name: str) -> Tensor:
+    return getattr(likelihood, name)
+
+
+def _set_rate(likelihood: ProbitLikelihood, value: Tensor, name: str) -> None:
+    constraint: Interval = getattr(likelihood, f"raw_{name}_constraint")
+    raw: Tensor = getattr(likelihood, f"raw_{name}")
+    value = constraint.inverse_transform(value.to(raw)).expand_as(raw)
+    likelihood.initialize(**{f"raw_{name}": value})
+
+
+def _log(value: float | Tensor) -> float | Tensor:
+    return value.log() if isinstance(value, Tensor) else math.log(value)
+
+
+class PreferenceLikelihood(ProbitLikelihood):
+    r"""Duels, ``p(c=1|f) = Φ(f(z₁) - f(z₂))``: the first of the two is preferred.
+
+    Latent values come in consecutive pairs: rows ``2i`` and ``2i + 1`` are the two
+    sides of duel ``i``. So a ``q = 2`` batch is one duel, and a variational model is
+    trained on the ``2n x d`` rows of ``n`` duels, with ``num_data=2n`` in its
+    objective.
+
+    Example:
+        >>> likelihood = PreferenceLikelihood()
+        >>> likelihood(model(pairs.flatten(-3, -2))).probs  # of n x 2 x d pairs: n
+    """
+
+    functional: Functional = DIFFERENCE
+
+    def __init__(self) -> None:
+        super().__init__()

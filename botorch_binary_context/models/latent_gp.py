@@ -1,0 +1,728 @@
+r"""
+The Gaussian process model behind pass/fail outcomes, duels, and both together.
+
+Three objects make a model of a latent function ``f``: what a trial observes of it (a
+:mod:`functional <botorch_binary_context.functionals>`), how it is answered (a
+:mod:`likelihood <botorch_binary_context.likelihoods>`), and how the posterior is
+approximated (an :mod:`inference <botorch_binary_context.inference>`). One class holds
+the data and gives the posterior of any functional of ``f``, whatever these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import Any, Self
+
+import torch
+from botorch import settings
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models.gpytorch import GPyTorchModel
+from botorch.models.model import FantasizeMixin
+from botorch.models.transforms.input import InputTransform
+from botorch.models.utils.assorted import check_min_max_scaling
+from botorch.posteriors import GPyTorchPosterior, TransformedPosterior
+from botorch.sampling.base import MCSampler
+from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean, ZeroMean
+from gpytorch.models.gp import GP
+from linear_operator import to_linear_operator
+from torch import Tensor
+from torch.nn import ModuleList
+
+from botorch_binary_context.functionals import VALUE, Functional, StackedFunctional
+from botorch_binary_context.inference import (
+    GaussianApproximation,
+    Inference,
+    Laplace,
+    LaplaceApproximation,
+)
+from botorch_binary_context.likelihoods import OutcomeLikelihood, StackedLikelihood
+from botorch_binary_context.models.defaults import default_covar_module
+from botorch_binary_context.models.functional_values import FunctionalValues
+from botorch_binary_context.models.observations import Observations
+from botorch_binary_context.models.validation import (
+    check_alike,
+    check_batch_shape,
+    check_labels,
+    check_new_trials,
+    check_observations,
+)
+from botorch_binary_context.numerics.batching import expand_batch, fold, unfold
+from botorch_binary_context.numerics.covariance import (
+    covariance,
+    raise_variance,
+    variance,
+)
+from botorch_binary_context.posteriors import ClassProbability, LabelPosterior
+
+
+class LatentGP(GPyTorchModel, GP, FantasizeMixin):
+    r"""A latent Gaussian process observed through trials.
+
+    In ``eval`` mode a call returns the latent posterior at points, in ``train`` mode
+    the prior of the contrasts of the training trials (what a marginal likelihood
+    takes). The approximation of the posterior is computed once and kept until the data
+    or the mode of the model change.
+    """
+
+    train_inputs: tuple[Tensor, ...]
+    train_targets: Tensor
+    _num_outputs = 1
+
+    def __init__(
+        self,
+        observations: Sequence[Observations],
+        covar_module: Kernel | None = None,
+        mean_module: Mean | None = None,
+        input_transform: InputTransform | None = None,
+        inference: Inference | None = None,
+    ) -> None:
+        r"""
+        Args:
+            observations: The trials, one entry for each kind; an entry may have none.
+            covar_module: The kernel of the latent function. By default a squared
+                exponential with priors, for inputs in the unit cube.
+            mean_module: The prior mean of the latent function, by default zero.
+            input_transform: Applied to the inputs of trials and of test points.
+            inference: How the posterior is approximated, by default by expectation
+                propagation.
+        """
+        super().__init__()
+        check_observations(observations)
+        self.train_inputs = tuple(o.X for o in observations)
+        self.train_targets = torch.cat([o.Y.squeeze(-1) for o in observations], dim=-1)
+        self.inference = Laplace() if inference is None else inference
+        self._approximation: GaussianApproximation | None = None
+        self._start: Tensor | None = None
+        self._asked = 0
+        self.likelihoods = ModuleList([o.likelihood for o in observations])
+        self.mean_module = ZeroMean() if mean_module is None else mean_module
+        X = self.train_inputs[0]
+        if input_transform is not None:
+            self.input_transform = input_transform.to(X)
+        rows = self._rows(self.train_inputs)
+        if input_transform is not None and rows.numel():
+            with torch.no_grad():
+                rows = self.transform_inputs(rows)  # a transform may learn its bounds
+        if covar_module is None:
+            covar_module = self._default_covar_module(rows)
+        check_batch_shape(covar_module.batch_shape, self.batch_shape)
+        self.covar_module = covar_module
+        self.register_load_state_dict_post_hook(_renew)
+        self.to(X)
+
+    @property
+    def likelihood(self) -> OutcomeLikelihood:
+        """How the trials are answered that candidates stand for."""
+        likelihood = self.likelihoods[self._asked]
+        assert isinstance(likelihood, OutcomeLikelihood)
+        return likelihood
+
+    @property
+    def functional(self) -> Functional:
+        """What the trials observe that candidates stand for."""
+        return self.likelihood.functional
+
+    @property
+    def kinds(self) -> list[OutcomeLikelihood]:
+        """The likelihoods of all kinds of trials."""
+        return list(self.likelihoods)  # pyright: ignore[reportReturnType]
+
+    @property
+    def _counts(self) -> list[int]:
+        """The number of trials of each kind."""
+        num_batch = len(self.batch_shape)
+        return [trials.shape[num_batch] for trials in self.train_inputs]
+
+    @property
+    def trial_likelihood(self) -> StackedLikelihood:
+        """The likelihood of all training trials."""
+        return StackedLikelihood(list(zip(self.kinds, self._counts, strict=True)))
+
+    @property
+    def trial_functional(self) -> StackedFunctional:
+        """What the training trials observe of their rows, :attr:`datapoints`."""
+        functionals = [likelihood.functional for likelihood in self.kinds]
+        return StackedFunctional(list(zip(functionals, self._counts, strict=True)))
+
+    def _default_covar_module(self, rows: Tensor) -> Kernel:
+        if settings.validate_input_scaling.on() and rows.numel():
+            check_min_max_scaling(rows)  # the priors of the default kernel rely on it
+        return self._make_covar_module(rows.shape[-1]).to(rows)
+
+    def _make_covar_module(self, dim: int) -> Kernel:
+        """The default kernel of inputs in the unit cube."""
+        return default_covar_module(dim, self.batch_shape)
+
+    def transform_inputs(
+        self, X: Tensor, input_transform: InputTransform | None = None
+    ) -> Tensor:
+        r"""Apply the input transform, if there is one.
+
+        Args:
+            X: A tensor of inputs.
+            input_transform: A transform to apply in the place of the model's.
+
+        Returns:
+            A tensor of transformed inputs.
+        """
+        if input_transform is None and "input_transform" not in self._modules:
+            return X
+        return super().transform_inputs(X, input_transform)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        r"""The batch shape of the model."""
+        return self.train_targets.shape[:-1]
+
+    @property
+    def approximation(self) -> GaussianApproximation:
+        r"""The Gaussian approximation of the posterior of the training contrasts.
+
+        It carries a graph to the training inputs if those require a gradient, and to
+        the hyperparameters only within ``botorch.settings.propagate_grads``.
+        """
+        # A graph that exists only because of this call's settings is not kept.
+        if settings.propagate_grads.on():
+            return self._approximate()
+        if self._approximation is None:
+            attached = any(trials.requires_grad for trials in self.train_inputs)
+            with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
+                approximation = self._approximate()
+            if attached != approximation.weights.requires_grad:
+                return approximation
+            self._approximation = approximation
+        return self._approximation
+
+    @property
+    def laplace_approximation(self) -> LaplaceApproximation:
+        r"""The Laplace approximation, whatever the inference of the model."""
+        if isinstance(self.inference, Laplace):
+            approximation = self.approximation
+        else:
+            approximation = self.with_inference(Laplace()).approximation
+        assert isinstance(approximation, LaplaceApproximation)
+        return approximation
+
+    @property
+    def original_datapoints(self) -> Tensor:
+        r"""The rows that the training trials show, before any input transform."""
+        return self._rows(self._original_trials)
+
+    def trials_by_kind(self) -> list[tuple[Functional, Tensor, Tensor]]:
+        r"""The training trials, before any input transform.
+
+        Returns:
+            For each kind what it observes, its trials and their labels,
+            ``batch_shape x n``.
+        """
+        functionals = [likelihood.functional for likelihood in self.kinds]
+        targets = self.train_targets.split(self._counts, dim=-1)
+        return list(zip(functionals, self._original_trials, targets, strict=True))
+
+    def posterior_mean(self, X: Tensor) -> Tensor:
+        r"""The posterior mean of the latent function alone, without its variance.
+
+        Args:
+            X: A ``t x batch_shape x q x d`` tensor.
+
+        Returns:
+            A ``t x batch_shape x q`` tensor.
+        """
+        if self.training:
+            self.eval()
+        X = expand_batch(self.transform_inputs(X), self.batch_shape)
+        weights = self.approximation.weights.unsqueeze(-2)
+        shift = (weights @ self.cross_covariance(X)).mT
+        shift = unfold(shift, X.shape[:-2], X.shape[-2], len(self.batch_shape))
+        return self.prior_mean(X) + shift.squeeze(-1)
+
+    def values_of(
+        self, X: Tensor, functional: Functional | None = None
+    ) -> FunctionalValues:
+        r"""The values of a functional of the latent function at candidates.
+
+        Args:
+            X: The rows of each candidate, ``t x batch_shape x q x d``.
+            functional: The functional, by default what a trial observes.
+
+        Returns:
+            Their prior moments, from which those of the posterior follow.
+        """
+        functional = self.functional if functional is None else functional
+        return FunctionalValues.of(self, X, functional)
+
+    def moments(
+        self, X: Tensor, functional: Functional | None = None
+    ) -> tuple[Tensor, Tensor]:
+        r"""The posterior mean and variance of a functional at candidates.
+
+        Args:
+            X: The rows of each candidate, ``t x batch_shape x q x d``.
+            functional: The functional, by default what a trial observes.
+
+        Returns:
+            The mean and the variance, ``t x batch_shape`` each.
+        """
+        values = self.values_of(X, functional)
+        mean, squares = values.moments()
+        return values.unfold(mean), values.unfold(squares)
+
+    def _approximate(self) -> GaussianApproximation:
+        mean, K = self._prior_moments(self.train_inputs)
+        targets, start = self.train_targets, self._start
+        likelihood = self.trial_likelihood
+        return self.inference.approximate(likelihood, mean, K, targets, start)
+
+    def _rows(self, trials: Sequence[Tensor]) -> Tensor:
+        """The rows that trials of all kinds show, ``batch_shape x m x d``."""
+        rows = [
+            likelihood.functional.rows(part)
+            for likelihood, part in zip(self.kinds, trials, strict=True)
+        ]
+        return rows[0] if len(rows) == 1 else torch.cat(rows, dim=-2)
+
+    @property
+    def _original_trials(self) -> tuple[Tensor, ...]:
+        """The trials of each kind, before any input transform."""
+        original = self._original_train_inputs
+        if original is None:
+            return self.train_inputs
+        return (original,) if isinstance(original, Tensor) else original
+
+    @_original_trials.setter
+    def _original_trials(self, trials: tuple[Tensor, ...]) -> None:
+        # BoTorch knows one tensor of inputs.
+        original: Any = trials[0] if len(trials) == 1 else trials
+        self._original_train_inputs = original
+
+    @property
+    def datapoints(self) -> Tensor:
+        r"""The rows that the training trials show, ``batch_shape x m x d``.
+
+        Named as in ``botorch.models.PairwiseGP``, for those who ask it.
+        """
+        return self._rows(self.train_inputs)
+
+    def _prior_moments(self, trials: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+        """The prior mean and covariance of the contrasts of trials."""
+        functional, rows = self.trial_functional, self._rows(trials)
+        K = functional(functional(covariance(self.covar_module, rows, rows)), dim=-2)
+        return functional(self.prior_mean(rows)).expand(K.shape[:-1]), K
+
+    def prior_variance(self, X: Tensor, functional: Functional = VALUE) -> Tensor:
+        r"""The prior variance of a functional at stacked transformed rows.
+
+        Args:
+            X: The rows of ``T`` candidates, ``batch_shape x (T q) x d``.
+            functional: The functional.
+
+        Returns:
+            A ``batch_shape x T`` tensor.
+        """
+        if functional == VALUE:
+            return variance(self.covar_module, X)
+        # T x batch_shape x q x d: kernels want their batch next to the matrix.
+        rows = X.unflatten(-2, (-1, functional.num_rows)).movedim(-3, 0)
+        K = functional.of_covariance(self.prior_covariance(rows, rows))
+        return K[..., 0, 0].movedim(0, -1)
+
+    def prior_covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
+        r"""The prior covariance of the latent values at transformed points.
+
+        Args:
+            X1: A ``batch_shape x n x d`` tensor.
+            X2: A ``batch_shape x m x d`` tensor.
+
+        Returns:
+            A ``batch_shape x n x m`` tensor.
+        """
+        return covariance(self.covar_module, X1, X2)
+
+    def prior_mean(self, X: Tensor) -> Tensor:
+        r"""The prior mean of the latent values at transformed points.
+
+        Args:
+            X: A ``batch_shape x q x d`` tensor.
+
+        Returns:
+            A ``batch_shape x q`` tensor.
+        """
+        if isinstance(self.mean_module, ZeroMean):
+            return X.new_zeros(X.shape[:-1])
+        mean: Any = self.mean_module(X)
+        return mean
+
+    def cross_covariance(self, X: Tensor) -> Tensor:
+        r"""The prior covariance of the training contrasts with latent values at points.
+
+        The leading dimensions that only ``X`` has are folded into its rows, which makes
+        one matrix of many small ones.
+
+        Args:
+            X: A ``t x batch_shape x q x d`` tensor of transformed points.
+
+        Returns:
+            A ``batch_shape x n x (t q)`` tensor.
+        """
+        folded = fold(X, len(self.batch_shape))
+        cross = covariance(self.covar_module, self.datapoints, folded)
+        return self.trial_functional(cross, dim=-2)
+
+    def forward(self, *X: Tensor) -> MultivariateNormal:
+        r"""The prior of training contrasts (``train``) or the posterior (``eval``).
+
+        Args:
+            X: In ``train`` mode the training inputs; in ``eval`` mode a
+                ``batch_shape x q x d`` tensor of transformed points.
+
+        Returns:
+            A distribution over ``n`` contrasts or ``q`` latent values.
+        """
+        if self.training:
+            mean, K = self._prior_moments(self._transform_trials(X))
+            return MultivariateNormal(mean, to_linear_operator(K))
+        return self._latent_posterior(X[0])
+
+    def _latent_posterior(self, X: Tensor) -> MultivariateNormal:
+        num_batch = len(self.batch_shape)
+        X = expand_batch(X, self.batch_shape)
+        batch, q = X.shape[:-2], X.shape[-2]
+        approximation = self.approximation
+        cross = self.cross_covariance(X)  # batch_shape x n x (t q)
+        V = approximation.whiten(cross)
+        shift = (approximation.weights.unsqueeze(-2) @ cross).mT
+        mean = self.prior_mean(X) + unfold(shift, batch, q, num_batch).squeeze(-1)
+        V = unfold(V.mT, batch, q, num_batch)  # t x batch_shape x q x n
+        if q == 1:
+            left = variance(self.covar_module, X) - V.square().sum(dim=-1)
+            covar = left.unsqueeze(-1)
+        else:
+            covar = covariance(self.covar_module, X, X) - V @ V.mT
+        if approximation.inflation is not None:
+            R = unfold((approximation.inflation @ cross).mT, batch, q, num_batch)
+            covar = covar + R @ R.mT
+        return MultivariateNormal(mean, to_linear_operator(raise_variance(covar)))
+
+    def posterior(
+        self,
+        X: Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | Tensor = False,
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> GPyTorchPosterior | LabelPosterior | TransformedPosterior:
+        r"""The posterior of the latent function, or of labels, at points.
+
+        Args:
+            X: A ``batch_shape x q x d`` tensor.
+            output_indices: None or ``[0]``; the model has one output.
+            observation_noise: If True, the posterior is that of the labels of trials at
+                the points (for duels, of consecutive pairs of rows).
+            posterior_transform: Applied to the posterior.
+
+        Returns:
+            A ``GPyTorchPosterior`` over the ``q`` latent values, or a
+            ``LabelPosterior``.
+        """
+        self._check_output_indices(output_indices)
+        if isinstance(observation_noise, Tensor):
+            raise UnsupportedError(
+                "Expected ``observation_noise`` to be a bool, but got a tensor: labels "
+                "have no noise level."
+            )
+        self._check_columns(X)
+        if self.training:
+            self.eval()
+        X = self.transform_inputs(X)
+        mvn: Any = self(X)
+        if observation_noise:
+            contrasts = self.functional.of_distribution(mvn)
+            posterior: Any = LabelPosterior(contrasts, self.likelihood)
+        else:
+            posterior = GPyTorchPosterior(mvn)
+        if posterior_transform is not None:
+            return posterior_transform(posterior=posterior, X=X)
+        return posterior
+
+    def probability_posterior(self, X: Tensor) -> TransformedPosterior:
+        r"""The posterior of the success probability, with exact mean and variance.
+
+        Args:
+            X: A ``batch_shape x q x d`` tensor; for duels consecutive rows are pairs.
+
+        Returns:
+            A posterior over the success probabilities of the trials.
+        """
+        transform = ClassProbability(self.likelihood)
+        posterior = self.posterior(X, posterior_transform=transform)
+        assert isinstance(posterior, TransformedPosterior)
+        return posterior
+
+    def _check_output_indices(self, output_indices: list[int] | None) -> None:
+        if output_indices is not None and any(i not in (0, -1) for i in output_indices):
+            raise UnsupportedError(
+                "Expected ``output_indices`` to be None or [0] for a model with one "
+                f"output, but got {output_indices}."
+            )
+
+    @property
+    def _dim(self) -> int:
+        """The number of columns of a trial, before any transform."""
+        return self._original_trials[0].shape[-1]
+
+    def _check_columns(self, X: Tensor) -> None:
+        dim = self._dim
+        if X.ndim < 2 or X.shape[-1] != dim:
+            raise InputDataError(
+                f"Expected ``X`` to be ``batch_shape x q x {dim}``, but got shape "
+                f"{list(X.shape)}."
+            )
+
+    def subset_output(self, idcs: list[int]) -> Self:
+        r"""The model itself, which has one output.
+
+        Args:
+            idcs: ``[0]``.
+
+        Returns:
+            This model.
+        """
+        self._check_output_indices(idcs)
+        return self
+
+    def with_inference(self, inference: Inference) -> Self:
+        r"""The same model, with the posterior approximated in another way.
+
+        Args:
+            inference: How to approximate it.
+
+        Returns:
+            A copy of the model.
+        """
+        model = self._copy_without_data()
+        model.train_inputs = self.train_inputs
+        model.train_targets = self.train_targets
+        model._original_train_inputs = self._original_train_inputs
+        model.inference = inference
+        model._drop_cache()
+        return model
+
+    def fantasize(
+        self,
+        X: Tensor,
+        sampler: MCSampler,
+        observation_noise: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        r"""Condition the model on sampled outcomes of trials.
+
+        Args:
+            X: The rows of trials, ``batch_shape x (n' q) x d``; a ``q = 2`` batch is
+                one duel.
+            sampler: Draws the labels.
+            observation_noise: Not used, as in ``FantasizeMixin`` for models without a
+                noise level.
+            kwargs: ``propagate_grads``, whether the posterior that the labels are drawn
+                from carries gradients of the hyperparameters.
+
+        Returns:
+            The fantasy model, ``num_fantasies x batch_shape``.
+        """
+        if self.functional.num_rows == 1:
+            return super().fantasize(X, sampler, observation_noise, **kwargs)
+        with settings.propagate_grads(kwargs.pop("propagate_grads", False)):
+            posterior = self.posterior(X, observation_noise=True)
+        trials = self.functional.trials(X)
+        return self.condition_on_observations(trials, sampler(posterior), **kwargs)
+
+    def condition_on_observations(
+        self, X: Tensor | Observations, Y: Tensor | None = None, **kwargs: Any
+    ) -> Self:
+        r"""The same model, with the same hyperparameters, given more trials.
+
+        The approximation of the new model is searched from that of this one. The
+        posterior of the new model is differentiable in ``X``.
+
+        Args:
+            X: Trials in the form of ``train_X`` with ``n'`` in the place of ``n``; its
+                batch shape is broadcast with that of the model. Or ``Observations`` of
+                one of the model's kinds.
+            Y: Labels, ``batch_shape x n' x 1``; may have further leading dimensions.
+            kwargs: Not used.
+
+        Returns:
+            A new model; this one is unchanged.
+        """
+        if isinstance(X, Observations):
+            return self._extend(self._find_kind(X.likelihood), X.X, X.Y)
+        if Y is None:
+            raise InputDataError("Expected ``Y`` to hold labels, but got None.")
+        return self._extend(self._asked, X, Y)
+
+    def _find_kind(self, likelihood: OutcomeLikelihood) -> int:
+        """The kind of trials that a likelihood is that of."""
+        for kind, known in enumerate(self.kinds):
+            if known is likelihood or known.is_like(likelihood):
+                return kind
+        names = ", ".join(type(known).__name__ for known in self.kinds)
+        raise UnsupportedError(
+            "Expected the likelihood of ``X`` to be one of the model's, "
+            f"{names} with their rates, but got another "
+            f"{type(likelihood).__name__}."
+        )
+
+    def _extend(self, kind: int, X: Tensor, Y: Tensor) -> Self:
+        """The model given more trials of a kind."""
+        self.eval()
+        functional = self.kinds[kind].functional
+        trial_shape = torch.Size(
+            [functional.num_rows, self._dim][-functional.trial_dim :]
+        )
+        check_new_trials(X, Y, trial_shape)
+        batch = torch.broadcast_shapes(
+            X.shape[: -len(trial_shape) - 1], Y.shape[:-2], self.batch_shape
+        )
+
+        def extend(parts: tuple[Tensor, ...], more: Tensor) -> tuple[Tensor, ...]:
+            """Trials of all kinds, with more of the one kind."""
+            extended = list(_expand(parts, self.kinds, batch))
+            event = functional.trial_dim + 1  # the dimensions beside the batch
+            more = more.expand(batch + more.shape[-event:])
+            extended[kind] = torch.cat([extended[kind], more], dim=-event)
+            return tuple(extended)
+
+        model = self._copy_without_data()
+        rows = functional.trials(self.transform_inputs(functional.rows(X)))
+        model.train_inputs = extend(self.train_inputs, rows)
+        targets, Y = self.train_targets.unsqueeze(-1), Y.to(self.train_targets)
+        model.train_targets = self._insert(targets, Y, kind, batch).squeeze(-1)
+        if self._original_train_inputs is not None:
+            original = extend(self._original_trials, X)
+            model._original_trials = tuple(part.detach() for part in original)
+        start = self._start  # if this model was not asked anything
+        if self._approximation is not None:
+            start = self._approximation.start
+        if start is not None:
+            fresh = start.new_zeros(Y.shape[-2], start.shape[-1])
+            model._start = self._insert(start, fresh, kind, batch)
+        return model
+
+    def _insert(
+        self, values: Tensor, more: Tensor, kind: int, batch: torch.Size
+    ) -> Tensor:
+        """Rows of all trials, with those of more trials at the end of their kind."""
+        parts = list(values.split(self._counts, dim=-2))
+        parts.insert(kind + 1, more)
+        return torch.cat([t.expand(batch + t.shape[-2:]) for t in parts], dim=-2)
+
+    def _copy_without_data(self) -> Self:
+        """A copy of the hyperparameters; conditioning sets the data."""
+        data = self.train_inputs, self.train_targets, self._original_train_inputs
+        self.train_inputs, self.train_targets = (), None  # pyright: ignore
+        self._original_train_inputs = None
+        try:
+            model = deepcopy(self)
+        finally:
+            self.train_inputs, self.train_targets, self._original_train_inputs = data
+        return model
+
+    def set_train_data(
+        self,
+        inputs: Tensor | Sequence[Tensor] | None = None,
+        targets: Tensor | None = None,
+        strict: bool = True,
+    ) -> None:
+        r"""Replace the training data; hyperparameters stay as they are.
+
+        Args:
+            inputs: The new trials, in the form of ``train_X``, of each kind.
+            targets: Their labels, ``batch_shape x n``.
+            strict: Whether shape, dtype and device must stay the same.
+        """
+        if inputs is not None:
+            trials = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+            if strict:
+                for new, old in zip(trials, self.train_inputs, strict=True):
+                    check_alike("inputs", new, old)
+            self.train_inputs = trials
+        if targets is not None:
+            check_labels(targets, name="targets")
+            if strict:
+                check_alike("targets", targets, self.train_targets)
+            self.train_targets = targets
+        self._drop_cache()
+
+    def _transform_trials(self, trials: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Transform the rows of trials: transforms know no pairs."""
+        return tuple(
+            likelihood.functional.trials(
+                self.transform_inputs(likelihood.functional.rows(part))
+            )
+            for likelihood, part in zip(self.kinds, trials, strict=True)
+        )
+
+    def _set_transformed_inputs(self) -> None:
+        if hasattr(self, "input_transform") and not self._has_transformed_inputs:
+            trials, transform = self.train_inputs, self.input_transform
+            with torch.no_grad():
+                transformed = tuple(
+                    likelihood.functional.trials(
+                        transform.preprocess_transform(likelihood.functional.rows(part))
+                    )
+                    for likelihood, part in zip(self.kinds, trials, strict=True)
+                )
+            self.set_train_data(transformed, strict=False)
+            self._original_trials = trials
+            self._has_transformed_inputs = True
+
+    def _drop_cache(self) -> None:
+        self._approximation = None
+        self._start = None
+
+    def train(self, mode: bool = True) -> Self:
+        r"""Switch between ``train`` and ``eval`` mode; a switch drops the cache.
+
+        Args:
+            mode: Whether to train.
+
+        Returns:
+            The model.
+        """
+        if mode or self.training:
+            self._drop_cache()
+        return super().train(mode=mode)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        self._drop_cache()
+        self.train_inputs = tuple(fn(t) for t in self.train_inputs)  # pyright: ignore
+        self.train_targets = fn(self.train_targets)
+        if self._original_train_inputs is not None:
+            self._original_trials = tuple(fn(t) for t in self._original_trials)
+        return super()._apply(fn, recurse)
+
+    def __getstate__(self) -> Mapping[str, Any]:
+        # Copies and pickles hold the data without a graph, and no cache.
+        inputs = tuple(t.detach() if t.grad_fn else t for t in self.train_inputs)
+        return {**self.__dict__, "_approximation": None, "train_inputs": inputs}
+
+
+def _expand(
+    parts: tuple[Tensor, ...], kinds: list[OutcomeLikelihood], batch: torch.Size
+) -> list[Tensor]:
+    """Trials of all kinds with a larger batch shape."""
+    events = [likelihood.functional.trial_dim + 1 for likelihood in kinds]
+    return [
+        part.expand(batch + part.shape[-event:])
+        for part, event in zip(parts, events, strict=True)
+    ]
+
+
+def _renew(model: LatentGP, incompatible_keys: Any) -> None:
+    """After a state is loaded: what was computed with the old one is stale."""
+    model._drop_cache()
+    if model._has_transformed_inputs:
+        model._revert_to_original_inputs()
+        model._set_transformed_inputs()
