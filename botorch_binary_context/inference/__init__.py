@@ -1,6 +1,17 @@
 r"""Inference: how the posterior of a model is approximated."""
 
+from botorch_binary_context.inference.expectation_propagation import (
+    ExpectationPropagation,
+    SiteApproximation,
+)
 from botorch_binary_context.inference.gaussian import GaussianApproximation, Inference
 from botorch_binary_context.inference.laplace import Laplace, LaplaceApproximation
 
-__all__ = ["GaussianApproximation", "Inference", "Laplace", "LaplaceApproximation"]
+__all__ = [
+    "ExpectationPropagation",
+    "GaussianApproximation",
+    "Inference",
+    "Laplace",
+    "LaplaceApproximation",
+    "SiteApproximation",
+]

@@ -22,7 +22,17 @@ from torch import Tensor
 from botorch_binary_context.likelihoods.base import LogDerivatives
 
 
-class TrialLikelihood(Protocol):
+class TiltedLikelihood(Protocol):
+    r"""What matching moments asks of the likelihood of all trials."""
+
+    def tilted_derivatives(
+        self, mean: Tensor, variance: Tensor, targets: Tensor
+    ) -> LogDerivatives:
+        """``log E p(c|f)`` of every trial and its derivatives in the mean."""
+        ...
+
+
+class TrialLikelihood(TiltedLikelihood, Protocol):
     r"""What inference asks of the likelihood of all trials."""
 
     @property
@@ -41,12 +51,6 @@ class TrialLikelihood(Protocol):
 
     def log_derivatives(self, contrast: Tensor, targets: Tensor) -> LogDerivatives:
         """``log p(c|f)`` of every trial and its derivatives in ``f``."""
-        ...
-
-    def tilted_derivatives(
-        self, mean: Tensor, variance: Tensor, targets: Tensor
-    ) -> LogDerivatives:
-        """``log E p(c|f)`` of every trial and its derivatives in the mean."""
         ...
 
 
@@ -191,8 +195,32 @@ class Inference(ABC):
             The approximation, differentiable in ``prior_mean`` and ``K``.
         """
 
+    def evidence(
+        self,
+        likelihood: TrialLikelihood,
+        prior_mean: Tensor,
+        K: Tensor,
+        targets: Tensor,
+        start: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        r"""The approximate log evidence, and where to start the next time.
+
+        Args:
+            likelihood: The likelihood of the trials.
+            prior_mean: The prior mean ``m``, ``batch_shape x n``.
+            K: The prior covariance, ``batch_shape x n x n``.
+            targets: Labels, ``batch_shape x n``.
+            start: The ``start`` of a similar approximation, if known.
+
+        Returns:
+            ``log p(c)``, ``batch_shape``, and the ``start`` of this approximation.
+        """
+        found = self.approximate(likelihood, prior_mean, K, targets, start)
+        return found.log_evidence, found.start
+
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({arguments})"
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)

@@ -92,6 +92,12 @@ class LaplaceApproximation(GaussianApproximation):
         log_det = self.cholesky.diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
         return self.log_likelihood - fit - log_det
 
+    def as_sites(self) -> Tensor:
+        """The site parameters ``τ`` and ``ν``, ``batch_shape x n x 2``."""
+        precision = self.sqrt_information.square()
+        location = self.weights + precision * self.mode
+        return torch.stack([precision, location], dim=-1).detach()
+
     @property
     def start(self) -> Tensor:
         """The weights, ``batch_shape x n x 1``."""

@@ -282,14 +282,14 @@ class ProbitLikelihood(OutcomeLikelihood):
         Returns:
             The value and the derivatives, ``... x n`` each.
         """
-        q = (1 + variance).sqrt()
-        at = self.log_derivatives(mean / q, targets)
-        squared = 1 + variance
+        shrink = (1 + variance).rsqrt()
+        at = self.log_derivatives(mean * shrink, targets)
+        squared = shrink.square()
+        curvature = information = at.negative_hessian * squared
+        if at.information is not at.negative_hessian:
+            information = at.information * squared
         return LogDerivatives(
-            at.gradient / q,
-            at.negative_hessian / squared,
-            at.information / squared,
-            lambda: at.value,
+            at.gradient * shrink, curvature, information, lambda: at.value
         )
 
     def _rescale(self, probability: Tensor) -> Tensor:

@@ -34,6 +34,7 @@ from torch.nn import ModuleList
 
 from botorch_binary_context.functionals import VALUE, Functional, StackedFunctional
 from botorch_binary_context.inference import (
+    ExpectationPropagation,
     GaussianApproximation,
     Inference,
     Laplace,
@@ -94,7 +95,7 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         check_observations(observations)
         self.train_inputs = tuple(o.X for o in observations)
         self.train_targets = torch.cat([o.Y.squeeze(-1) for o in observations], dim=-1)
-        self.inference = Laplace() if inference is None else inference
+        self.inference = ExpectationPropagation() if inference is None else inference
         self._approximation: GaussianApproximation | None = None
         self._start: Tensor | None = None
         self._asked = 0

@@ -63,15 +63,14 @@ class ApproximateMarginalLogLikelihood(MarginalLogLikelihood):
         Returns:
             A scalar.
         """
-        approximation = self.inference.approximate(
+        log_evidence, self._last = self.inference.evidence(
             self.model.trial_likelihood,
             function_dist.mean,
             to_dense(function_dist.lazy_covariance_matrix),
             target,
             self._warm_start(function_dist.mean),
         )
-        self._last = approximation.start
-        evidence = approximation.log_evidence.sum()
+        evidence = log_evidence.sum()
         for _, module, prior, closure, _ in self.model.named_priors():
             evidence = evidence + prior.log_prob(closure(module)).sum()
         return evidence / max(target.shape[-1], 1)
