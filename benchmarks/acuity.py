@@ -23,6 +23,7 @@ from benchmarks.figures import (
 )
 from benchmarks.patient import draw_patient
 from benchmarks.refraction import (
+    INFERENCES,
     SURROGATES,
     name_case,
     parse_slope,
@@ -91,9 +92,10 @@ def _describe_patient() -> str:
 def _describe_surrogates(analysis: Analysis) -> str:
     """What the surrogates are, each in terms of the one before it."""
     shown = set(map(parse_surrogate, analysis.study.functions))
+    table = INFERENCES if shown <= set(INFERENCES) else SURROGATES
     rows = [
         f"- `{name}`{'' if name in shown else ' (not in this study)'}: {surrogate.adds}"
-        for name, surrogate in SURROGATES.items()
+        for name, surrogate in table.items()
     ]
     return "\n".join(["## Surrogates\n\nEach adds to the one above it:\n", *rows])
 

@@ -5,8 +5,8 @@ The studies: which rules run on which functions, how often, and with what kernel
 [Fauvel2022contextual]_, with further rules beside the paper's. ``threshold`` is the
 harder family, where the informative context depends on the parameters. ``duels-kg``
 adds the knowledge gradient, which is slow, to the duels of some functions and seeds.
-``refraction``, ``refraction-anywhere`` and ``refraction-steps`` are those of
-:mod:`benchmarks.refraction`.
+``refraction``, ``refraction-anywhere``, ``refraction-steps`` and
+``refraction-inference`` are those of :mod:`benchmarks.refraction`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from botorch_binary_context.problems import (
     ThresholdContextProblem,
     make_objective,
 )
-from botorch_binary_context.rules import BINARY_RULES, DUEL_RULES
 
 INITIAL_TRIALS = 5
 
@@ -157,7 +156,29 @@ PAPER_TABLE_3 = {
     "random": (6, 0),
 }
 # ``ucb99-ald`` is for patients with prescriptions anywhere, who need more exploration.
-SYNTHETIC_RULES = tuple(rule for rule in BINARY_RULES if rule != "ucb99-ald")
+SYNTHETIC_RULES = (
+    "ucb-ald",
+    "ts-ald",
+    "lucb-ald",
+    "ucb-random",
+    "ts-random",
+    "ucb-fixed",
+    "ts-fixed",
+    "cbkg",
+    "cjes",
+    "bald",
+    "random",
+)
+# The knowledge gradient of duels is slow: it has a study of its own.
+SYNTHETIC_DUEL_RULES = (
+    "muc-ald",
+    "kss-ald",
+    "muc-random",
+    "kss-random",
+    "cjes",
+    "bald",
+    "random",
+)
 REFRACTION_RULES = (*PAPER_TABLE_3, "lucb-ald", "cbkg", "cjes")
 # A trial of three variables needs fewer starts than the default, and ``cbkg`` is slow.
 REFRACTION_SEARCHES = {"cbkg": SearchOptions(num_restarts=3)}
@@ -187,7 +208,7 @@ _ALL = (
         "duels",
         load_hyperparameters,
         benchmark_case(DuelContextProblem, multiplicative_kernel),
-        rules=tuple(rule for rule in DUEL_RULES if rule != "kg"),
+        rules=SYNTHETIC_DUEL_RULES,
         paper=PAPER_TABLE_2,
     ),
     Study(
@@ -226,7 +247,7 @@ _ALL = (
         "refraction-anywhere",
         refraction.load,
         refraction.anywhere_case,
-        rules=tuple(BINARY_RULES),
+        rules=("ucb99-ald", *SYNTHETIC_RULES),
         functions=refraction.name_cases((2, 5, 8), ("paper", "power")),
         iterations=150,
         optimum=lambda _: 0.0,
@@ -240,6 +261,16 @@ _ALL = (
         rules=("ucb-ald", "ucb99-ald", "ts-ald", "cjes"),
         functions=refraction.name_cases([5], refraction.SURROGATES),
         iterations=150,
+        optimum=lambda _: 0.0,
+        unit=refraction.UNIT,
+    ),
+    Study(
+        "refraction-inference",
+        refraction.load,
+        refraction.inference_case,
+        rules=("mkg", "ucb-ald", "ucb99-ald", "ts-ald", "cjes"),
+        functions=refraction.name_cases([5], refraction.INFERENCES),
+        iterations=100,
         optimum=lambda _: 0.0,
         unit=refraction.UNIT,
     ),

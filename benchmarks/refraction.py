@@ -28,7 +28,11 @@ from torch import Tensor
 from tqdm import tqdm
 
 from benchmarks.cases import Case
-from botorch_binary_context.inference import Laplace
+from botorch_binary_context.inference import (
+    ExpectationPropagation,
+    Inference,
+    Laplace,
+)
 from botorch_binary_context.kernels import AdditiveContextKernel
 from botorch_binary_context.models import (
     BinaryGP,
@@ -51,6 +55,7 @@ SLOPES = tuple(range(1, 9))
 PATH = Path(__file__).with_suffix(".json")
 NUM_RESPONSES = 1000
 SEED = 0
+OTHER_SEED = 1
 UNIT = "the visual acuity in logMAR, negated"
 
 
@@ -259,13 +264,26 @@ def with_power_vectors(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
 ) -> BinaryGP:
     r"""The same, with a lengthscale for each component of the power vector."""
+    return _with_inference(X, Y, problem, Laplace())
+
+
+def with_expectation_propagation(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryGP:
+    r"""The same, with expectation propagation in the place of Laplace's method."""
+    return _with_inference(X, Y, problem, ExpectationPropagation())
+
+
+def _with_inference(
+    X: Tensor, Y: Tensor, problem: RefractionProblem, inference: Inference
+) -> BinaryGP:
     return psychometric_gp(
         X,
         Y,
         problem.space,
         float(problem.likelihood.guess_rate),
         combinations=POWER_VECTOR,
-        inference=Laplace(),
+        inference=inference,
     )
 
 
@@ -278,12 +296,14 @@ class Surrogate:
         make: Makes the model.
         learns: Whether hyperparameters are learned as trials come in.
         reference_size: The letter size of the reference context, in logMAR.
+        num_alternatives: The number of letters to choose from.
     """
 
     adds: str
     make: ModelMaker
     learns: bool = False
     reference_size: float = 0.5
+    num_alternatives: int = 26
 
 
 # The paper does not say at which size; this one was chosen for its surrogate.
@@ -323,6 +343,25 @@ SURROGATES = {
     ),
     "power": Surrogate(
         "lengthscales along the power vector of a lens", with_power_vectors, True
+    ),
+}
+#: The same model by two ways of inference, of two tasks.
+INFERENCES = {
+    "laplace": Surrogate("`power`, by Laplace's method", with_power_vectors, True),
+    "ep": Surrogate(
+        "`power`, by expectation propagation", with_expectation_propagation, True
+    ),
+    "laplace-2": Surrogate(
+        "`laplace`, with two alternatives in the place of 26 letters",
+        with_power_vectors,
+        True,
+        num_alternatives=2,
+    ),
+    "ep-2": Surrogate(
+        "`ep`, with two alternatives",
+        with_expectation_propagation,
+        True,
+        num_alternatives=2,
     ),
 }
 LEARN_AT = frozenset(filter(should_learn, range(151)))
@@ -373,16 +412,43 @@ def anywhere_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
     )
 
 
-def draw_prescriptions(seeds: int) -> Tensor:
+def inference_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
+    r"""Other patients than those of the other studies, and one way of inference.
+
+    Args:
+        name: The name of the case.
+        fitted: Not used.
+        seeds: The number of patients.
+
+    Returns:
+        The case.
+    """
+    surrogate = INFERENCES[parse_surrogate(name)]
+    problem = RefractionProblem(
+        parse_slope(name),
+        num_alternatives=surrogate.num_alternatives,
+        prescription=draw_prescriptions(seeds, seed=OTHER_SEED),
+        reference_size=surrogate.reference_size,
+    )
+    return Case(
+        problem,
+        lambda X, Y: surrogate.make(X, Y, fitted, problem),
+        randomness=f"refraction-inference, {parse_slope(name)}",
+        refits=LEARN_AT,
+    )
+
+
+def draw_prescriptions(seeds: int, seed: int = SEED) -> Tensor:
     r"""A prescription for every seed, whatever the number of seeds.
 
     Args:
         seeds: The number of seeds.
+        seed: The seed of the draw.
 
     Returns:
         A ``seeds x 2`` tensor of sphere and cylinder in dioptres.
     """
-    generator = torch.Generator().manual_seed(SEED)
+    generator = torch.Generator().manual_seed(seed)
     unit = torch.rand(seeds, 2, dtype=torch.double, generator=generator, device="cpu")
     return MOST_POWER * (2 * unit - 1)
 

@@ -8,6 +8,7 @@ from botorch_binary_context.acquisition import (
     ContextualJointEntropySearch,
     LatentUpperConfidenceBound,
     MaximallyUncertainChallenge,
+    MomentMatchedKnowledgeGradient,
     OneShotContextualBinaryKnowledgeGradient,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "LinearContextMean",
     "MaximallyUncertainChallenge",
     "MixedGP",
+    "MomentMatchedKnowledgeGradient",
     "MultiplicativeContextKernel",
     "Observations",
     "OneShotContextualBinaryKnowledgeGradient",

@@ -33,7 +33,16 @@ from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
     maximize_paths,
 )
-from botorch_binary_context.acquisition.one_shot import maximize_knowledge_gradient
+from botorch_binary_context.acquisition.joint_search import (
+    NestedKnowledgeGradient,
+    maximize_knowledge_gradient,
+)
+from botorch_binary_context.acquisition.knowledge_gradient import (
+    ContextualBinaryKnowledgeGradient,
+)
+from botorch_binary_context.acquisition.moment_matched import (
+    MomentMatchedKnowledgeGradient,
+)
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
@@ -47,6 +56,9 @@ NUM_POINT_SETS = 8
 COARSE_GAIN = 1e-6
 COARSE_EVALUATIONS = 40
 BOLD_BETA = NormalDist().inv_cdf(0.99)
+# The current best only needs to be good enough to compare others with.
+ROUGH_SEARCH = SearchOptions(num_restarts=4, raw_samples=256, max_evaluations=30)
+ROUGH_GAIN = 1e-4
 CONTEXT_SEARCH = SearchOptions(num_restarts=3, raw_samples=64)
 
 
@@ -229,14 +241,25 @@ def at_reference(search: Search, parameters: Tensor) -> Tensor:
 
 
 def by_knowledge_gradient(search: Search) -> Tensor:
-    r"""The trial of the largest knowledge gradient."""
+    r"""The trial of the largest knowledge gradient, by refitted posteriors."""
+    nested = ContextualBinaryKnowledgeGradient(search.model, search.space)
+    return _by_joint_search(search, nested, search.coarse_options)
+
+
+def by_moment_matched_knowledge_gradient(search: Search) -> Tensor:
+    r"""The trial of the largest knowledge gradient, in closed form."""
+    nested = MomentMatchedKnowledgeGradient(
+        search.model, search.space, options=ROUGH_SEARCH
+    )
+    options = replace(search.coarse_options, relative_gain=ROUGH_GAIN)
+    return _by_joint_search(search, nested, options)
+
+
+def _by_joint_search(
+    search: Search, nested: NestedKnowledgeGradient, options: SearchOptions
+) -> Tensor:
     variables, _ = maximize_knowledge_gradient(
-        search.model,
-        search.space,
-        search.decode,
-        search.trial_bounds,
-        search.coarse_options,
-        draw_point_set(),
+        nested, search.decode, search.trial_bounds, options, draw_point_set()
     )
     return search.decode(variables)
 
@@ -298,6 +321,7 @@ BINARY_RULES: dict[str, Rule] = {
     "ts-random": TwoStages(by_thompson_sampling, at_random),
     "ucb-fixed": TwoStages(by_ucb, at_reference),
     "ts-fixed": TwoStages(by_thompson_sampling, at_reference),
+    "mkg": by_moment_matched_knowledge_gradient,
     "cbkg": by_knowledge_gradient,
     "cjes": by_joint_entropy_search,
     "bald": by_mutual_information,
@@ -310,6 +334,7 @@ DUEL_RULES: dict[str, Rule] = {
     "kss-ald": TwoStages(by_self_sparring, most_informative),
     "muc-random": TwoStages(by_uncertain_challenge, at_random),
     "kss-random": TwoStages(by_self_sparring, at_random),
+    "mkg": by_moment_matched_knowledge_gradient,
     "kg": by_knowledge_gradient,
     "cjes": by_joint_entropy_search,
     "bald": by_mutual_information,

@@ -13,6 +13,9 @@ from botorch_binary_context.acquisition.entropy_search import (
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
 )
+from botorch_binary_context.acquisition.moment_matched import (
+    MomentMatchedKnowledgeGradient,
+)
 from botorch_binary_context.acquisition.one_shot import (
     OneShotContextualBinaryKnowledgeGradient,
     gen_one_shot_knowledge_gradient_initial_conditions,
@@ -25,6 +28,7 @@ __all__ = [
     "ContextualJointEntropySearch",
     "LatentUpperConfidenceBound",
     "MaximallyUncertainChallenge",
+    "MomentMatchedKnowledgeGradient",
     "OneShotContextualBinaryKnowledgeGradient",
     "gen_one_shot_knowledge_gradient_initial_conditions",
     "input_constructors",

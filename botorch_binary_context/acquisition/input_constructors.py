@@ -24,6 +24,9 @@ from botorch_binary_context.acquisition.entropy_search import (
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
 )
+from botorch_binary_context.acquisition.moment_matched import (
+    MomentMatchedKnowledgeGradient,
+)
 from botorch_binary_context.acquisition.one_shot import (
     OneShotContextualBinaryKnowledgeGradient,
 )
@@ -96,6 +99,23 @@ def construct_inputs_knowledge_gradient(
         "num_points": num_points,
         "current_value": current_value,
     }
+
+
+@acqf_input_constructor(MomentMatchedKnowledgeGradient)
+def construct_inputs_moment_matched_knowledge_gradient(
+    model: LatentGP, space: ContextSpace, num_points: int = 128
+) -> dict[str, Any]:
+    r"""Arguments of the knowledge gradient in closed form.
+
+    Args:
+        model: The model.
+        space: The box of the trials.
+        num_points: How many points the inner maximum is first sought among.
+
+    Returns:
+        A dict mapping the names of arguments to their values.
+    """
+    return {"model": model, "space": space, "num_points": num_points}
 
 
 @acqf_input_constructor(OneShotContextualBinaryKnowledgeGradient)

@@ -22,6 +22,7 @@ from botorch_binary_context.acquisition.base import (
 from botorch_binary_context.acquisition.fantasies import (
     COARSE,
     EXACT,
+    FINE,
     Accuracy,
     Shared,
     fantasy_weights,
@@ -280,6 +281,18 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         posteriors = FantasyPosteriors.of(self.model, self.shared, X, COARSE)
         values = posteriors.means_at_shared(self.points).amax(dim=-1)
         return self.expected_gain(posteriors, values)
+
+    def evaluate_joint(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
+        r"""As :meth:`evaluate_at`, with modes as accurate as a search needs them.
+
+        Args:
+            X: ``t x batch_shape x q x d`` candidates.
+            inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        return self.evaluate_at(X, inner_parameters, FINE)
 
     def _best_searched(self, posteriors: FantasyPosteriors) -> Tensor:
         """The best of the searched points, ``batch_shape x C x (d - m)`` parameters."""

@@ -4,7 +4,6 @@ The knowledge gradient with the inner maximisers among the variables.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,17 +12,9 @@ from botorch.exceptions import UnsupportedError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from botorch_binary_context.acquisition.fantasies import FINE
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
     KnowledgeGradientBase,
-)
-from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.numerics.optim import (
-    SearchOptions,
-    find_starts,
-    maximize_from,
 )
 
 
@@ -131,44 +122,3 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
         X = X[best]
         inner = space.at_reference(nested.inner_starts(X))
     return torch.cat([X, inner], dim=-2)
-
-
-def maximize_knowledge_gradient(
-    model: LatentGP,
-    space: ContextSpace,
-    decode: Callable[[Tensor], Tensor],
-    bounds: Tensor,
-    options: SearchOptions = SearchOptions(),  # noqa: B008
-    seed: int | None = None,
-) -> tuple[Tensor, Tensor]:
-    r"""The variables whose trial has the largest knowledge gradient.
-
-    Starts are chosen by the nested form among the searched points; from there the trial
-    and the two inner maximisers climb together, as in the one-shot form.
-
-    Args:
-        model: A model of pass/fail outcomes or duels.
-        space: The box of the trials.
-        decode: Maps ``r x batch_shape x k`` variables to trials.
-        bounds: The ``2 x k`` bounds of the variables.
-        options: The effort of the search.
-        seed: The seed of the search.
-
-    Returns:
-        The variables, ``batch_shape x k``, and the knowledge gradient, ``batch_shape``.
-    """
-    nested = ContextualBinaryKnowledgeGradient(model, space)
-    k = bounds.shape[-1]
-    starts = find_starts(
-        lambda u: nested.screen(decode(u)), bounds, model.batch_shape, options, seed
-    )
-    inner = nested.inner_starts(decode(starts)).flatten(-2)
-    variables, value = maximize_from(
-        lambda u: nested.evaluate_at(
-            decode(u[..., :k]), u[..., k:].unflatten(-1, (2, -1)), FINE
-        ),
-        torch.cat([starts, inner], dim=-1),
-        torch.cat([bounds] + [space.parameter_bounds] * 2, dim=-1),
-        options,
-    )
-    return variables[..., :k], value

@@ -194,6 +194,19 @@ class OutcomeLikelihood(Likelihood, ABC):
         mean, variance = torch.broadcast_tensors(mean, variance)
         return gaussian_expectation(self.probability, mean, variance)
 
+    def probability_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""The derivative of the expected probability in the mean of the contrasts.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            A tensor of the same shape.
+        """
+        tilted = self.tilted_derivatives(mean, variance, torch.ones_like(mean))
+        return tilted.value.exp() * tilted.gradient
+
     def probability_moments(
         self, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:

@@ -197,6 +197,19 @@ class ProbitLikelihood(OutcomeLikelihood):
         """
         return self._rescale(probit_mean(mean, variance))
 
+    def probability_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""``(1 - γ - λ) φ(h) / sqrt(1 + σ²)`` with ``h = μ / sqrt(1 + σ²)``.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            The derivative of the expected probability in the mean.
+        """
+        shrink = (1 + variance).rsqrt()
+        return self._range * log_phi(mean * shrink).exp() * shrink
+
     def probability_moments(
         self, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:

@@ -158,6 +158,19 @@ class FunctionalValues:
         return unfold(values.unsqueeze(-1), self.batch, 1, num_batch)[..., 0, 0]
 
 
+def compute_together(*parts: FunctionalValues) -> None:
+    r"""Compute the covariances of several sets with the training data by one product.
+
+    Args:
+        parts: Values of the same model.
+    """
+    rows = torch.cat([part.rows for part in parts], dim=-2)
+    sizes = [part.rows.shape[-2] for part in parts]
+    cross = parts[0].model.cross_covariance(rows).split(sizes, dim=-1)
+    for part, block in zip(parts, cross, strict=True):
+        part.__dict__["cross"] = part.functional(block)  # where it would be cached
+
+
 def _check_candidates(functional: Functional, X: Tensor) -> None:
     rows = functional.num_rows
     if X.shape[-2] != rows:

@@ -11,11 +11,14 @@ from torch import Tensor
 
 from botorch_binary_context import (
     BinaryLaplaceGP,
+    ContextualBinaryKnowledgeGradient,
     OneShotContextualBinaryKnowledgeGradient,
     PreferenceLaplaceGP,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
-from botorch_binary_context.acquisition.one_shot import maximize_knowledge_gradient
+from botorch_binary_context.acquisition.joint_search import (
+    maximize_knowledge_gradient,
+)
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from tests.acquisition.problems import (
     KINDS,
@@ -274,8 +277,7 @@ class TestMaximize(StrictTestCase):
             return variables.unflatten(-1, (problem.rows_per_trial, problem.dim))
 
         variables, value = maximize_knowledge_gradient(
-            problem.model,
-            problem.space,
+            ContextualBinaryKnowledgeGradient(problem.model, problem.space),
             decode,
             problem.bounds.repeat(1, problem.rows_per_trial),
             seed=0,

@@ -1,0 +1,76 @@
+r"""
+The search for the trial of the largest knowledge gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.optim import (
+    SearchOptions,
+    find_starts,
+    maximize_from,
+)
+
+
+class NestedKnowledgeGradient(Protocol):
+    r"""What the search asks of a knowledge gradient with two inner maxima."""
+
+    model: LatentGP
+    space: ContextSpace
+
+    def screen(self, X: Tensor) -> Tensor:
+        """A quick estimate of the value."""
+        ...
+
+    def inner_starts(self, X: Tensor) -> Tensor:
+        """Where the inner maxima are, about, ``t x batch_shape x 2 x (d - m)``."""
+        ...
+
+    def evaluate_joint(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
+        """The value with given inner points, as accurate as a search needs it."""
+        ...
+
+
+def maximize_knowledge_gradient(
+    nested: NestedKnowledgeGradient,
+    decode: Callable[[Tensor], Tensor],
+    bounds: Tensor,
+    options: SearchOptions = SearchOptions(),  # noqa: B008
+    seed: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    r"""The variables whose trial has the largest knowledge gradient.
+
+    Starts are chosen by the nested form among the searched points; from there the trial
+    and the two inner maximizers climb together, as in the one-shot form.
+
+    Args:
+        nested: The knowledge gradient.
+        decode: Maps ``r x batch_shape x k`` variables to trials.
+        bounds: The ``2 x k`` bounds of the variables.
+        options: The effort of the search.
+        seed: The seed of the search.
+
+    Returns:
+        The variables, ``batch_shape x k``, and the knowledge gradient, ``batch_shape``.
+    """
+    k, batch_shape = bounds.shape[-1], nested.model.batch_shape
+    starts = find_starts(
+        lambda u: nested.screen(decode(u)), bounds, batch_shape, options, seed
+    )
+    inner = nested.inner_starts(decode(starts)).flatten(-2)
+    variables, value = maximize_from(
+        lambda u: nested.evaluate_joint(
+            decode(u[..., :k]), u[..., k:].unflatten(-1, (2, -1))
+        ),
+        torch.cat([starts, inner], dim=-1),
+        torch.cat([bounds] + [nested.space.parameter_bounds] * 2, dim=-1),
+        options,
+    )
+    return variables[..., :k], value

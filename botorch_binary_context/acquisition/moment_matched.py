@@ -1,0 +1,294 @@
+r"""
+The knowledge gradient in closed form, for a Gaussian posterior.
+
+The product of a Gaussian posterior and the likelihood of one more trial is not
+Gaussian, but its mean is known: with the candidate's contrast ``g ~ N(μ_g, σ²)``, the
+success probability ``Z = E p(c=1|g)`` and ``w = ∂Z/∂μ_g``, the posterior mean anywhere
+moves by ``± cov(f(·), g) w / Z`` [Wu2026knowledge]_. No posterior has to be refitted,
+and the expectation over both outcomes is that of a martingale: knowledge never costs.
+
+.. [Wu2026knowledge]
+    K. Wu, J. R. Gardner. Knowledge gradient for preference learning.
+    arXiv 2601.22335, 2026.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from botorch.utils.sampling import draw_sobol_samples
+from torch import Tensor
+
+from botorch_binary_context.acquisition.base import (
+    TrialAcquisitionFunction,
+    match_space,
+)
+from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.functionals import VALUE
+from botorch_binary_context.models.functional_values import (
+    FunctionalValues,
+    compute_together,
+)
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.batching import expand_batch, fold, unfold
+from botorch_binary_context.numerics.covariance import clamp_variance
+from botorch_binary_context.numerics.optim import SearchOptions, climb
+
+POLISH_EVALUATIONS = 30
+# The envelope theorem holds at the maximum: the gradient's error is that of the
+# maximizer, the square root of what the search leaves of the value.
+POLISH_GAIN = 1e-12
+
+
+@dataclass(frozen=True)
+class LookAhead:
+    r"""The posterior mean after both outcomes of ``T`` candidates.
+
+    Attributes:
+        candidates: What the candidates observe.
+        projected: ``P k`` of the candidates, ``batch_shape x n x T``.
+        success: ``Z``, the probability of a pass, ``batch_shape x T``.
+        slope: ``w``, its derivative in the mean of the contrast, ``batch_shape x T``.
+    """
+
+    candidates: FunctionalValues
+    projected: Tensor
+    success: Tensor
+    slope: Tensor
+
+    @classmethod
+    def of(cls, candidates: FunctionalValues, projection: Tensor) -> LookAhead:
+        r"""The posterior means after the outcomes of candidates.
+
+        Args:
+            candidates: What the candidates observe.
+            projection: ``P`` of the approximation, ``batch_shape x n x n``.
+
+        Returns:
+            The look-ahead, differentiable in the candidates.
+        """
+        projected = projection @ candidates.cross
+        explained = (candidates.cross * projected).sum(dim=-2)
+        variance = clamp_variance(candidates.prior_variance - explained)
+        mean, likelihood = candidates.mean(), candidates.model.likelihood
+        success = likelihood.expected_probability(mean, variance)
+        slope = likelihood.probability_slope(mean, variance)
+        return cls(candidates, projected, success, slope)
+
+    def detach(self) -> LookAhead:
+        """The same without a graph, for the search of the inner maxima."""
+        return LookAhead(
+            self.candidates.detach(),
+            self.projected.detach(),
+            self.success.detach(),
+            self.slope.detach(),
+        )
+
+    def at_shared(self, points: FunctionalValues, mean: Tensor) -> Tensor:
+        r"""The means at points, each times the probability of its outcome.
+
+        Args:
+            points: ``J`` points, the same for all candidates.
+            mean: The posterior mean there, ``batch_shape x J``.
+
+        Returns:
+            A ``batch_shape x 2T x J`` tensor, first after all passes.
+        """
+        covar = (
+            self.candidates.prior_covariance(points) - self.projected.mT @ points.cross
+        )
+        change = self.slope.unsqueeze(-1) * covar
+        mean, success = mean.unsqueeze(-2), self.success.unsqueeze(-1)
+        return torch.cat([success * mean + change, (1 - success) * mean - change], -2)
+
+    def at_own(self, points: FunctionalValues) -> Tensor:
+        r"""The same, each at its own point.
+
+        Args:
+            points: ``2T`` points.
+
+        Returns:
+            A ``batch_shape x 2T`` tensor.
+        """
+        rows = self.candidates.rows
+        rows = rows.unflatten(-2, (-1, self.candidates.functional.num_rows))
+        twice = torch.cat([rows, rows], dim=-3).flatten(-3, -2)
+        covar = points.paired_prior_covariance(replace(self.candidates, rows=twice))
+        projected = torch.cat([self.projected, self.projected], dim=-1)
+        covar = covar - (points.cross * projected).sum(dim=-2)
+        weight = torch.cat([self.success, 1 - self.success], dim=-1)
+        slope = torch.cat([self.slope, -self.slope], dim=-1)
+        return weight * points.mean() + slope * covar
+
+
+class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
+    r"""The knowledge gradient of a Gaussian posterior, in closed form.
+
+        ``KG(z) = max[Z μ + w C] + max[(1 - Z) μ - w C] - max μ``
+
+    with the posterior mean ``μ`` of ``f`` in the reference context, its posterior
+    covariance ``C`` with what the trial ``z`` observes, the probability ``Z`` of a pass
+    and its slope ``w``. It is what one more outcome is expected to raise the best
+    posterior mean by; it is never negative. The inner maxima are sought among points of
+    the box and then polished by a local search; the gradient follows from the envelope
+    theorem.
+
+    It works for pass/fail outcomes, for duels (``q = 2``) and for both together, on any
+    inference; expectation propagation makes it better, since it takes the posterior at
+    its word.
+
+    Example:
+        >>> acqf = MomentMatchedKnowledgeGradient(model, space)
+        >>> acqf(X)  # of b x 1 x d trials
+    """
+
+    def __init__(
+        self,
+        model: LatentGP,
+        space: ContextSpace,
+        num_points: int = 128,
+        options: SearchOptions = SearchOptions(),  # noqa: B008
+        seed: int = 0,
+    ) -> None:
+        r"""
+        Args:
+            model: A model of pass/fail outcomes, duels or both.
+            space: The box of the trials; the inner maximum is in its reference context.
+            num_points: How many quasi-random points the inner maximum is first sought
+                among, beside those of the training data and the current best.
+            options: The effort of the search for the current best.
+            seed: The seed of the quasi-random points.
+        """
+        super().__init__(model)
+        model.eval()
+        self.space = match_space(space, model)
+        with torch.no_grad():
+            self.projection = model.approximation.projection()
+        best, value = maximize_posterior_mean(model, self.space, options)
+        bounds = self.space.parameter_bounds
+        sobol = draw_sobol_samples(bounds, n=num_points, q=1, seed=seed).squeeze(-2)
+        train = self.space.parameters(model.original_datapoints).clamp(*bounds)
+        parts = [sobol, train, best.unsqueeze(-2)]
+        parts = [part.expand(*model.batch_shape, *part.shape[-2:]) for part in parts]
+        self.parameters_searched = torch.cat(parts, dim=-2).detach()
+        with torch.no_grad():
+            self.points = self.values_at(self.parameters_searched)
+            self.mean = self.points.mean()
+            # So that the best of them is the best there is, to rounding.
+            self.current_value = torch.maximum(value, self.mean.amax(dim=-1))
+
+    def values_at(self, parameters: Tensor) -> FunctionalValues:
+        r"""The latent function at parameters in the reference context.
+
+        Args:
+            parameters: A ``batch_shape x J x (d - m)`` tensor.
+
+        Returns:
+            ``J`` values.
+        """
+        rows = self.model.transform_inputs(self.space.at_reference(parameters))
+        return FunctionalValues(self.model, VALUE, rows.shape[:-1], rows)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""The knowledge gradient.
+
+        Args:
+            X: ``t x batch_shape x 1 x d`` trials or ``t x batch_shape x 2 x d`` duels.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        ahead = LookAhead.of(self.model.values_of(X), self.projection)
+        maximizers = self._inner_maximizers(ahead.detach(), X)
+        return self._gain(ahead, ahead.at_own(self.values_at(maximizers)))
+
+    def evaluate_joint(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
+        r"""The value with given inner points in the place of the inner maximizers.
+
+        Args:
+            X: ``t x batch_shape x q x d`` candidates.
+            inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        batch_shape = self.model.batch_shape
+        inner = expand_batch(inner_parameters, batch_shape)
+        parts = [fold(part, len(batch_shape)) for part in inner.split(1, dim=-2)]
+        points = self.values_at(torch.cat(parts, dim=-2))
+        candidates = self.model.values_of(X)
+        compute_together(candidates, points)
+        ahead = LookAhead.of(candidates, self.projection)
+        return self._gain(ahead, ahead.at_own(points))
+
+    def screen(self, X: Tensor) -> Tensor:
+        r"""A quick estimate of the value: the inner maximum among few points.
+
+        Args:
+            X: ``t x batch_shape x q x d`` candidates.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        ahead = LookAhead.of(self.model.values_of(X), self.projection)
+        return self._gain(ahead, self._choose_starts(ahead, X)[1].amax(dim=0))
+
+    def inner_starts(self, X: Tensor) -> Tensor:
+        r"""Where to start the search for the inner maxima of candidates.
+
+        Args:
+            X: ``t x batch_shape x q x d`` candidates.
+
+        Returns:
+            ``t x batch_shape x 2 x (d - m)`` parameters, for a pass and for a fail.
+        """
+        ahead = LookAhead.of(self.model.values_of(X), self.projection)
+        batch, num_batch = ahead.candidates.batch, len(self.model.batch_shape)
+        starts, values = self._choose_starts(ahead, X)
+        index = values.argmax(dim=0)[None, ..., None].expand(1, *starts.shape[1:])
+        parts = starts.gather(0, index).squeeze(0).chunk(2, dim=-2)
+        return torch.cat([unfold(part, batch, 1, num_batch) for part in parts], dim=-2)
+
+    def _gain(self, ahead: LookAhead, values: Tensor) -> Tensor:
+        """What the expected value after the outcomes adds to the current one."""
+        passed, failed = values.chunk(2, dim=-1)
+        gain = passed + failed - self.current_value.unsqueeze(-1)
+        return ahead.candidates.unfold(gain)
+
+    def _choose_starts(self, ahead: LookAhead, X: Tensor) -> tuple[Tensor, Tensor]:
+        """Where inner maxima may be, ``r x batch_shape x 2T x (d - m)``, with values.
+
+        The best of the searched points, and what the candidate itself shows.
+        """
+        with torch.no_grad():
+            values, index = ahead.at_shared(self.points, self.mean).max(dim=-1)
+            searched = self.parameters_searched
+            index = index.unsqueeze(-1).expand(*index.shape, searched.shape[-1])
+            starts = [searched.gather(-2, index), *self._shown(X)]
+            shown = [ahead.at_own(self.values_at(start)) for start in starts[1:]]
+            return torch.stack(starts), torch.stack([values, *shown])
+
+    def _shown(self, X: Tensor) -> list[Tensor]:
+        """The parameters of each row of candidates, ``batch_shape x 2T x (d - m)``."""
+        batch_shape, bounds = self.model.batch_shape, self.space.parameter_bounds
+        parameters = self.space.parameters(X.detach()).clamp(*bounds)
+        rows = expand_batch(parameters, batch_shape).split(1, dim=-2)
+        return [torch.cat([fold(row, len(batch_shape))] * 2, dim=-2) for row in rows]
+
+    def _inner_maximizers(self, ahead: LookAhead, X: Tensor) -> Tensor:
+        """The parameters of the inner maxima, ``batch_shape x 2T x (d - m)``."""
+        low, high = self.space.parameter_bounds
+        starts, _ = self._choose_starts(ahead, X)
+
+        def value_at(U: Tensor) -> Tensor:
+            values = [
+                ahead.at_own(self.values_at(low + (high - low) * u)) for u in U.unbind()
+            ]
+            return torch.stack(values)
+
+        U, _ = climb(
+            value_at, (starts - low) / (high - low), POLISH_EVALUATIONS, POLISH_GAIN
+        )
+        return low + (high - low) * U
