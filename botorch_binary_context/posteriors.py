@@ -9,6 +9,7 @@ exact moments and with samples that follow from the joint latent posterior.
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import NormalDist
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -16,11 +17,18 @@ from botorch.posteriors import GPyTorchPosterior, Posterior, TransformedPosterio
 from botorch.sampling.base import MCSampler
 from botorch.sampling.get_sampler import GetSampler
 from botorch.sampling.normal import SobolQMCNormalSampler
+from botorch.sampling.stochastic_samplers import StochasticSampler
+from botorch.utils.probability.utils import log_phi
 from gpytorch.distributions import MultivariateNormal
+from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 from torch.special import ndtr
 
 from botorch_binary_context.likelihoods import OutcomeLikelihood
+from botorch_binary_context.numerics.covariance import clamp_variance, raise_variance
+
+MAX_QUANTILE_STEPS = 60
+QUANTILE_TOLERANCE = 1e-10
 
 
 class LabelPosterior(Posterior):
@@ -198,3 +206,187 @@ class ClassProbability(PosteriorTransform):
 def _without_output(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A function of ``... x n`` tensors, for ``... x n x 1`` ones."""
     return lambda *values: function(*[v.squeeze(-1) for v in values]).unsqueeze(-1)
+
+
+class ExactPosterior(Posterior):
+    r"""The true posterior of the latent function, by sampling.
+
+    Given a draw of what the training trials observe, the latent function is Gaussian;
+    so the posterior is a mixture of as many Gaussians as there are draws, which are
+    independent. Moments, quantiles and probabilities are those of the mixture, and each
+    has a Monte Carlo standard error.
+    """
+
+    def __init__(
+        self, means: Tensor, covariance: Tensor, likelihood: OutcomeLikelihood
+    ) -> None:
+        r"""
+        Args:
+            means: The means of the Gaussians at ``q`` points,
+                ``num_samples x batch_shape x q``.
+            covariance: Their common covariance, ``batch_shape x q x q``.
+            likelihood: The likelihood of trials at the points.
+        """
+        self.means = means
+        self.covariance = covariance
+        self.likelihood = likelihood
+
+    @property
+    def num_samples(self) -> int:
+        """The number of draws."""
+        return self.means.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the posterior."""
+        return self.means.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the posterior."""
+        return self.means.dtype
+
+    def _extended_shape(
+        self,
+        sample_shape: torch.Size = torch.Size(),  # noqa: B008
+    ) -> torch.Size:
+        return sample_shape + self.means.shape[1:] + torch.Size([1])
+
+    @property
+    def _within(self) -> Tensor:
+        """The variance of each Gaussian, ``batch_shape x q``."""
+        return clamp_variance(self.covariance.diagonal(dim1=-2, dim2=-1))
+
+    @property
+    def mean(self) -> Tensor:
+        """The posterior mean, ``batch_shape x q x 1``."""
+        return self.means.mean(dim=0).unsqueeze(-1)
+
+    @property
+    def mean_error(self) -> Tensor:
+        """The Monte Carlo standard error of the mean, ``batch_shape x q x 1``."""
+        return self._error(self.means).unsqueeze(-1)
+
+    @property
+    def variance(self) -> Tensor:
+        """The posterior variance, ``batch_shape x q x 1``."""
+        return (self._within + self.means.var(dim=0)).unsqueeze(-1)
+
+    @property
+    def variance_error(self) -> Tensor:
+        """The Monte Carlo standard error of the variance, ``batch_shape x q x 1``."""
+        squares = (self.means - self.means.mean(dim=0)).square()
+        return self._error(squares).unsqueeze(-1)
+
+    @property
+    def probability(self) -> Tensor:
+        """The success probability of trials at the points, ``batch_shape x n x 1``."""
+        return self._probabilities().mean(dim=0).unsqueeze(-1)
+
+    @property
+    def probability_error(self) -> Tensor:
+        """The Monte Carlo standard error of the success probability."""
+        return self._error(self._probabilities()).unsqueeze(-1)
+
+    def _probabilities(self) -> Tensor:
+        """The success probability given each draw."""
+        contrasts = self._contrasts()
+        return self.likelihood.expected_probability(contrasts.means, contrasts._within)
+
+    def _contrasts(self) -> ExactPosterior:
+        """The posterior of what trials at the points observe."""
+        functional = self.likelihood.functional
+        means = functional(self.means)
+        covariance = functional.of_covariance(self.covariance)
+        return ExactPosterior(means, covariance, self.likelihood)
+
+    def quantile(self, value: Tensor) -> Tensor:
+        r"""Quantiles of the latent function.
+
+        Args:
+            value: Probabilities, a vector.
+
+        Returns:
+            A ``len(value) x batch_shape x q x 1`` tensor.
+        """
+        found = [_mixture_quantile(self.means, self._within, float(p)) for p in value]
+        return torch.stack(found).unsqueeze(-1)
+
+    def quantile_error(self, value: Tensor) -> Tensor:
+        r"""The Monte Carlo standard errors of quantiles of the latent function.
+
+        Args:
+            value: Probabilities, a vector.
+
+        Returns:
+            A ``len(value) x batch_shape x q x 1`` tensor.
+        """
+        errors = []
+        for quantile in self.quantile(value).squeeze(-1):
+            z = (quantile - self.means) * self._within.rsqrt()
+            density = (log_phi(z).exp() * self._within.rsqrt()).mean(dim=0)
+            errors.append(self._error(ndtr(z)) / density)
+        return torch.stack(errors).unsqueeze(-1)
+
+    def probability_quantile(self, value: Tensor) -> Tensor:
+        r"""Quantiles of the success probability of trials at the points.
+
+        The link is monotone: it takes quantiles of what a trial observes to those of
+        its probability.
+
+        Args:
+            value: Probabilities, a vector.
+
+        Returns:
+            A ``len(value) x batch_shape x n x 1`` tensor.
+        """
+        contrast = self._contrasts().quantile(value).squeeze(-1)
+        return self.likelihood.probability(contrast).unsqueeze(-1)
+
+    def rsample(self, sample_shape: torch.Size | None = None) -> Tensor:
+        r"""Draw latent values at the points.
+
+        Args:
+            sample_shape: The shape of the set of draws.
+
+        Returns:
+            A ``sample_shape x batch_shape x q x 1`` tensor.
+        """
+        shape = torch.Size([1]) if sample_shape is None else torch.Size(sample_shape)
+        index = torch.randint(self.num_samples, shape, device=self.device)
+        means = self.means[index.flatten()].unflatten(0, shape)
+        root = psd_safe_cholesky(raise_variance(self.covariance))
+        noise = torch.randn_like(means).unsqueeze(-1)
+        return means.unsqueeze(-1) + root @ noise
+
+    def _error(self, values: Tensor) -> Tensor:
+        return values.std(dim=0) / self.num_samples**0.5
+
+
+@GetSampler.register(ExactPosterior)
+def _get_sampler_exact(
+    posterior: ExactPosterior, sample_shape: torch.Size, *, seed: int | None = None
+) -> MCSampler:
+    """Draws, since a mixture has no base samples."""
+    return StochasticSampler(sample_shape=sample_shape, seed=seed)
+
+
+def _mixture_quantile(means: Tensor, variance: Tensor, probability: float) -> Tensor:
+    """A quantile of mixtures of Gaussians of one variance, by Newton's method."""
+    scale = variance.sqrt()
+    deviation = (variance + means.var(dim=0)).sqrt()
+    low = means.amin(dim=0) - 9 * scale
+    high = means.amax(dim=0) + 9 * scale
+    x = means.mean(dim=0) + deviation * NormalDist().inv_cdf(probability)
+    for _ in range(MAX_QUANTILE_STEPS):
+        z = (x - means) / scale
+        excess = ndtr(z).mean(dim=0) - probability
+        low = torch.where(excess <= 0, x, low)
+        high = torch.where(excess >= 0, x, high)
+        step = excess / (log_phi(z).exp() / scale).mean(dim=0)
+        if bool((excess.abs() < QUANTILE_TOLERANCE).all()):
+            break
+        newton = x - step
+        inside = (newton > low) & (newton < high)
+        x = torch.where(inside, newton, (low + high) / 2)
+    return x

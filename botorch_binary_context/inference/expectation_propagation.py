@@ -196,10 +196,14 @@ class SiteApproximation(GaussianApproximation):
             self.sites,
         )
 
+    def as_sites(self) -> Tensor:
+        r"""The site parameters ``τ`` and ``ν``, ``batch_shape x n x 2``."""
+        return self.sites.stack()
+
     @property
     def start(self) -> Tensor:
-        """The site parameters ``τ`` and ``ν``, ``batch_shape x n x 2``."""
-        return self.sites.stack()
+        """The site parameters."""
+        return self.as_sites()
 
 
 def _approximation(

@@ -91,6 +91,10 @@ class GaussianApproximation(ABC):
         A row of zeros is that of a trial of which nothing is known.
         """
 
+    @abstractmethod
+    def as_sites(self) -> Tensor:
+        r"""The site parameters ``τ`` and ``ν``, ``batch_shape x n x 2``."""
+
     def whiten(self, cross_covariance: Tensor) -> Tensor:
         r"""``V = L⁻¹ W½ k*``; without inflation the explained covariance is ``VᵀV``.
 

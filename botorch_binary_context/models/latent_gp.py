@@ -40,6 +40,11 @@ from botorch_binary_context.inference import (
     Laplace,
     LaplaceApproximation,
 )
+from botorch_binary_context.inference.exact import (
+    ContrastSamples,
+    extend_samples,
+    sample_contrasts,
+)
 from botorch_binary_context.likelihoods import OutcomeLikelihood, StackedLikelihood
 from botorch_binary_context.models.defaults import default_covar_module
 from botorch_binary_context.models.functional_values import FunctionalValues
@@ -57,7 +62,11 @@ from botorch_binary_context.numerics.covariance import (
     raise_variance,
     variance,
 )
-from botorch_binary_context.posteriors import ClassProbability, LabelPosterior
+from botorch_binary_context.posteriors import (
+    ClassProbability,
+    ExactPosterior,
+    LabelPosterior,
+)
 
 
 class LatentGP(GPyTorchModel, GP, FantasizeMixin):
@@ -98,6 +107,9 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         self.inference = ExpectationPropagation() if inference is None else inference
         self._approximation: GaussianApproximation | None = None
         self._start: Tensor | None = None
+        # Draws from the true posterior, and those of a part of the trials: of which.
+        self._samples: dict[tuple[int, int], ContrastSamples] = {}
+        self._warm_samples: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
         self._asked = 0
         self.likelihoods = ModuleList([o.likelihood for o in observations])
         self.mean_module = ZeroMean() if mean_module is None else mean_module
@@ -462,6 +474,76 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         assert isinstance(posterior, TransformedPosterior)
         return posterior
 
+    def exact_posterior(
+        self, X: Tensor, num_samples: int = 4096, seed: int = 0
+    ) -> ExactPosterior:
+        r"""The true posterior of the latent function, by sampling.
+
+        No Gaussian approximation is involved: given the hyperparameters this is what
+        the data say, up to a Monte Carlo error that is stated. The draws are kept, and
+        a model that is conditioned on further trials starts from them.
+
+        Args:
+            X: A ``batch_shape x q x d`` tensor; for the probabilities of duels,
+                consecutive rows are pairs.
+            num_samples: The number of independent draws.
+            seed: The seed of the draws.
+
+        Returns:
+            A posterior over the ``q`` latent values, with the success probabilities of
+            trials there.
+
+        Example:
+            >>> posterior = model.exact_posterior(test_X)
+            >>> posterior.mean, posterior.mean_error
+            >>> posterior.quantile(torch.tensor([0.05, 0.95]))
+            >>> posterior.probability, posterior.probability_error
+        """
+        self._check_columns(X)
+        if self.training:
+            self.eval()
+        samples = self.sample_contrasts(num_samples, seed)
+        X = expand_batch(self.transform_inputs(X), self.batch_shape)
+        batch, q, num_batch = X.shape[:-2], X.shape[-2], len(self.batch_shape)
+        C = samples.basis.inverse.mT @ self.cross_covariance(X)  # n x (t q)
+        shift = samples.coordinates.movedim(0, -2) @ C  # batch_shape x S x (t q)
+        shift = unfold(shift.mT, batch, q, num_batch).movedim(-1, 0)
+        C = unfold(C.mT, batch, q, num_batch)  # t x batch_shape x q x n
+        covar = covariance(self.covar_module, X, X) - C @ C.mT
+        means = self.prior_mean(X) + shift
+        return ExactPosterior(means, raise_variance(covar), self.likelihood)
+
+    def sample_contrasts(
+        self, num_samples: int = 4096, seed: int = 0
+    ) -> ContrastSamples:
+        r"""Independent draws from the true posterior of the training contrasts.
+
+        Args:
+            num_samples: The number of draws.
+            seed: The seed of the draws.
+
+        Returns:
+            The draws.
+        """
+        key = num_samples, seed
+        if key in self._samples:
+            return self._samples[key]
+        approximation = self.approximation
+        data = (
+            self.trial_likelihood,
+            approximation.prior_mean.detach(),
+            approximation.prior_covariance.detach(),
+            self.train_targets,
+            approximation.as_sites(),
+        )
+        warm = self._warm_samples.get(key)
+        if warm is None:
+            samples = sample_contrasts(*data, num_samples, seed)
+        else:
+            samples = extend_samples(*data, *warm, seed=seed)
+        self._samples = {key: samples}
+        return samples
+
     def _check_output_indices(self, output_indices: list[int] | None) -> None:
         if output_indices is not None and any(i not in (0, -1) for i in output_indices):
             raise UnsupportedError(
@@ -609,7 +691,29 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         if start is not None:
             fresh = start.new_zeros(Y.shape[-2], start.shape[-1])
             model._start = self._insert(start, fresh, kind, batch)
+        if batch == self.batch_shape:
+            model._warm_samples = self._keep_samples(kind, Y.shape[-2])
         return model
+
+    def _keep_samples(
+        self, kind: int, count: int
+    ) -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
+        """Draws for a model with more trials, and which of its trials they know."""
+        new = self.train_targets.new_zeros(count, dtype=torch.bool)
+        end = sum(self._counts[: kind + 1])
+
+        def insert(known: Tensor) -> Tensor:
+            return torch.cat([known[:end], new, known[end:]])
+
+        kept = {
+            key: (insert(known), values)
+            for key, (known, values) in self._warm_samples.items()
+        }
+        number, device = self.train_targets.shape[-1], self.train_targets.device
+        everything = torch.ones(number, dtype=torch.bool, device=device)
+        for key, samples in self._samples.items():
+            kept[key] = insert(everything), samples.values
+        return kept
 
     def _insert(
         self, values: Tensor, more: Tensor, kind: int, batch: torch.Size
@@ -682,6 +786,8 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
     def _drop_cache(self) -> None:
         self._approximation = None
         self._start = None
+        self._samples = {}
+        self._warm_samples = {}
 
     def train(self, mode: bool = True) -> Self:
         r"""Switch between ``train`` and ``eval`` mode; a switch drops the cache.
@@ -707,7 +813,8 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
     def __getstate__(self) -> Mapping[str, Any]:
         # Copies and pickles hold the data without a graph, and no cache.
         inputs = tuple(t.detach() if t.grad_fn else t for t in self.train_inputs)
-        return {**self.__dict__, "_approximation": None, "train_inputs": inputs}
+        nothing = {"_approximation": None, "_samples": {}, "_warm_samples": {}}
+        return {**self.__dict__, **nothing, "train_inputs": inputs}
 
 
 def _expand(
