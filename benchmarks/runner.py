@@ -27,7 +27,7 @@ import torch
 from botorch.exceptions import InputDataError
 from tqdm import tqdm
 
-from benchmarks import store
+from benchmarks import coverage, store
 from benchmarks.definitions import STUDIES, Study, estimate_cost
 from benchmarks.experiment import Task, run_task
 
@@ -49,7 +49,7 @@ def add_command(commands: Any) -> None:
         commands: What ``add_subparsers`` returned.
     """
     parser = commands.add_parser("run", help="run a study, or what is missing of it")
-    parser.add_argument("study", choices=STUDIES)
+    parser.add_argument("study", choices=[*STUDIES, coverage.NAME])
     parser.add_argument("--functions", nargs="+", metavar="NAME")
     parser.add_argument("--rules", nargs="+", metavar="NAME")
     parser.add_argument("--seeds", type=int, metavar="N")
@@ -69,6 +69,9 @@ def run(arguments: argparse.Namespace) -> None:
     Args:
         arguments: The parsed command line.
     """
+    if arguments.study == coverage.NAME:
+        coverage.run(arguments)
+        return
     study = STUDIES[arguments.study].subset(
         arguments.functions, arguments.rules, arguments.seeds, arguments.iterations
     )

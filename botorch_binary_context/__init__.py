@@ -13,6 +13,7 @@ from botorch_binary_context.acquisition import (
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.diagnostics import ApproximationCheck, check_approximation
 from botorch_binary_context.experiment import Experiment
 from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
 from botorch_binary_context.kernels import (
@@ -35,7 +36,11 @@ from botorch_binary_context.models import (
     should_learn,
 )
 from botorch_binary_context.numerics.optim import SearchOptions
-from botorch_binary_context.posteriors import ClassProbability, LabelPosterior
+from botorch_binary_context.posteriors import (
+    ClassProbability,
+    ExactPosterior,
+    LabelPosterior,
+)
 from botorch_binary_context.rules import (
     BINARY_RULES,
     DUEL_RULES,
@@ -43,6 +48,7 @@ from botorch_binary_context.rules import (
     suggest,
 )
 from botorch_binary_context.sampling import (
+    draw_exact_paths,
     draw_sample_paths,
     draw_weight_space_paths,
 )
@@ -50,6 +56,7 @@ from botorch_binary_context.sampling import (
 __all__ = [
     "AdditiveContextKernel",
     "ApproximateMarginalLogLikelihood",
+    "ApproximationCheck",
     "BINARY_RULES",
     "BernoulliMutualInformation",
     "BinaryGP",
@@ -62,6 +69,7 @@ __all__ = [
     "ContextualJointEntropySearch",
     "DIFFERENCE",
     "DUEL_RULES",
+    "ExactPosterior",
     "Experiment",
     "Functional",
     "LabelPosterior",
@@ -80,6 +88,8 @@ __all__ = [
     "ProbitLikelihood",
     "SearchOptions",
     "VALUE",
+    "check_approximation",
+    "draw_exact_paths",
     "draw_sample_paths",
     "draw_weight_space_paths",
     "gen_one_shot_knowledge_gradient_initial_conditions",

@@ -12,6 +12,9 @@ from torch import Tensor
 
 from botorch_binary_context.models.latent_gp import LatentGP
 
+# Draws from the true posterior: their error is a fiftieth of a standard deviation.
+NUM_SAMPLES = 2048
+
 
 class Band(NamedTuple):
     r"""A quantity at many trials, between two bounds.
@@ -88,11 +91,89 @@ def threshold_band(model: LatentGP, line: Tensor, level: float, width: float) ->
         is.
     """
     mean, low, high = latent_band(model, line, width)
-    return Band(_fall(mean, level), _fall(low, level), _fall(high, level))
+    return Band(
+        first_fall(mean, level), first_fall(low, level), first_fall(high, level)
+    )
 
 
-def _fall(curve: Tensor, level: float) -> Tensor:
-    """Where curves first fall below a level, between their ``... x n`` points."""
+def exact_latent_band(
+    model: LatentGP, trials: Tensor, credible: float, num_samples: int = NUM_SAMPLES
+) -> Band:
+    r"""The median of the latent function and its credible interval, by sampling.
+
+    Args:
+        model: The model.
+        trials: A ``... x d`` tensor.
+        credible: The probability of the interval.
+        num_samples: The number of draws from the true posterior.
+
+    Returns:
+        The band, centered at the median.
+    """
+    posterior = model.exact_posterior(trials.unsqueeze(-2), num_samples)
+    quantiles = posterior.quantile(_tails(trials, credible))[..., 0, 0]
+    return Band(*quantiles.unbind())
+
+
+def exact_probability_band(
+    model: LatentGP, candidates: Tensor, credible: float, num_samples: int = NUM_SAMPLES
+) -> Band:
+    r"""The success probability and its credible interval, by sampling.
+
+    Args:
+        model: The model.
+        candidates: A ``... x q x d`` tensor of trials or duels.
+        credible: The probability of the interval.
+        num_samples: The number of draws from the true posterior.
+
+    Returns:
+        The band, centered at the mean.
+    """
+    posterior = model.exact_posterior(candidates, num_samples)
+    tails = _tails(candidates, credible)[1:]
+    low, high = posterior.probability_quantile(tails)[..., 0, 0].unbind()
+    return Band(posterior.probability[..., 0, 0], low, high)
+
+
+def exact_threshold_band(
+    model: LatentGP,
+    line: Tensor,
+    level: float,
+    credible: float,
+    num_samples: int = NUM_SAMPLES,
+) -> Band:
+    r""":func:`threshold_band` of the true posterior.
+
+    Args:
+        model: The model.
+        line: A ``... x n x d`` tensor of trials, the easiest first.
+        level: The level.
+        credible: The probability of the interval.
+        num_samples: The number of draws from the true posterior.
+
+    Returns:
+        The band, centered at the median.
+    """
+    band = exact_latent_band(model, line, credible, num_samples)
+    return Band(*[first_fall(curve, level) for curve in band])
+
+
+def _tails(like: Tensor, credible: float) -> Tensor:
+    """The probabilities of the median and of the ends of an interval."""
+    return like.new_tensor([0.5, (1 - credible) / 2, (1 + credible) / 2])
+
+
+def first_fall(curve: Tensor, level: float) -> Tensor:
+    r"""Where curves first fall below a level, between their points.
+
+    Args:
+        curve: A ``... x n`` tensor.
+        level: The level.
+
+    Returns:
+        Positions between 0 and ``n - 1``; minus infinity if the first point is below
+        the level already, plus infinity if none is.
+    """
     below = curve < level
     position = below.int().argmax(dim=-1, keepdim=True)  # the first of them
     after = position.clamp_min(1)

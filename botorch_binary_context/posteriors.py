@@ -290,11 +290,15 @@ class ExactPosterior(Posterior):
 
     def _probabilities(self) -> Tensor:
         """The success probability given each draw."""
-        contrasts = self._contrasts()
+        contrasts = self.contrasts()
         return self.likelihood.expected_probability(contrasts.means, contrasts._within)
 
-    def _contrasts(self) -> ExactPosterior:
-        """The posterior of what trials at the points observe."""
+    def contrasts(self) -> ExactPosterior:
+        r"""The posterior of what trials at the points observe.
+
+        Returns:
+            A posterior over the ``n`` trials that the ``q`` rows make.
+        """
         functional = self.likelihood.functional
         means = functional(self.means)
         covariance = functional.of_covariance(self.covariance)
@@ -340,7 +344,7 @@ class ExactPosterior(Posterior):
         Returns:
             A ``len(value) x batch_shape x n x 1`` tensor.
         """
-        contrast = self._contrasts().quantile(value).squeeze(-1)
+        contrast = self.contrasts().quantile(value).squeeze(-1)
         return self.likelihood.probability(contrast).unsqueeze(-1)
 
     def rsample(self, sample_shape: torch.Size | None = None) -> Tensor:

@@ -68,7 +68,9 @@ class Experiment:
         """
         self._journal = journal
         try:
-            self.settings = Settings.from_dict(journal.settings())
+            # Journals from before there was a choice.
+            content = {"inference": "laplace", **journal.settings()}
+            self.settings = Settings.from_dict(content)
             self._surrogate = Surrogate(self.settings)
         except BaseException:
             journal.close()

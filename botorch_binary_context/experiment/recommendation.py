@@ -4,10 +4,11 @@ What an experiment recommends, and how sure it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from torch import Tensor
@@ -17,13 +18,16 @@ from botorch_binary_context.acquisition.entropy_search import (
     ROUGH_PATH_SEARCH,
     maximize_paths,
 )
-from botorch_binary_context.bands import probability_band, threshold_band
+from botorch_binary_context.bands import (
+    exact_probability_band,
+    exact_threshold_band,
+)
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.variables import Categorical, Context, Value
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.rules import frozen, recommend
-from botorch_binary_context.sampling.paths import draw_sample_paths
+from botorch_binary_context.sampling.paths import draw_exact_paths
 
 NUM_PATHS = 64
 LEVEL = 0.9
@@ -69,8 +73,8 @@ class Recommendation:
         parameters: The parameters that are best in the reference context, in the user's
             units.
         uncertainty: Where else the best may be, by the maxima of functions drawn from
-            the posterior: for numbers an interval that holds nine tenths of them, for
-            categories the share of each.
+            the true posterior: for numbers an interval that holds nine tenths of them,
+            for categories the share of each.
         num_answers: The number of answers it rests on.
     """
 
@@ -107,14 +111,13 @@ class Recommendation:
         r"""How hard a test of the recommended parameters may be to be passed.
 
         It is taken for granted that harder tests are passed less often. The interval
-        is that of the model for these parameters; it does not allow for their having
-        been chosen because they seemed best.
+        is that of the true posterior, not of a Gaussian approximation.
 
         Args:
             name: The name of the context, whose ``harder`` says which way is hard; not
                 needed if there is only one.
             probability: The probability with which the test is to be passed; by default
-                halfway between the guess rate and one less the lapse rate.
+                halfway between the guess rate and 1 - the lapse rate.
             context: The values of all contexts, of which that of this one is not used;
                 by default the reference context.
             level: The probability of the credible interval.
@@ -127,7 +130,8 @@ class Recommendation:
             >>> best.threshold("letter size", probability=0.8)
         """
         self._check_pass_fail()
-        varied, width = self._find_context(name), _width(level)
+        varied = self._find_context(name)
+        _check_level(level)
         likelihood = self._model.likelihood
         latent = 0.0 if probability is None else likelihood.contrast_at(probability)
         fixed = {varied.name: varied.reference, **self._complete(context)}
@@ -135,7 +139,7 @@ class Recommendation:
             fixed, self.parameters, varied.name, NUM_VALUES
         )
         with torch.no_grad():
-            band = threshold_band(self._model, line, latent, width)
+            band = exact_threshold_band(self._model, line, latent, level)
         median, *ends = (
             varied.at_difficulty(float(position) / (NUM_VALUES - 1))
             for position in band
@@ -165,10 +169,11 @@ class Recommendation:
     def _estimate(
         self, sides: list[Values], context: Values | None, level: float
     ) -> Estimate:
-        width = _width(level)
+        _check_level(level)
         X = self._encoder.encode(self._complete(context), sides)
         with torch.no_grad():
-            return Estimate(*map(float, probability_band(self._model, X, width)))
+            band = exact_probability_band(self._model, X, level)
+        return Estimate(*map(float, band))
 
     def _complete(self, context: Values | None) -> Values:
         reference = self._encoder.space.reference_context()
@@ -198,13 +203,11 @@ class Recommendation:
         return found[0]
 
 
-def _width(level: float) -> float:
-    """The standard deviations on each side of the mean that hold a probability."""
+def _check_level(level: float) -> None:
     if not 0.0 < level < 1.0:
         raise InputDataError(
             f"Expected ``level`` to be between 0 and 1, but got {level}."
         )
-    return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def make_recommendation(model: LatentGP, encoder: Encoder, seed: int) -> Recommendation:
@@ -221,7 +224,7 @@ def make_recommendation(model: LatentGP, encoder: Encoder, seed: int) -> Recomme
     space = encoder.context_space
     best = recommend(model, space, seed=seed)
     with frozen(model), torch.no_grad():
-        paths = draw_sample_paths(model, NUM_PATHS, space.bounds, MAX_FEATURES, seed)
+        paths = draw_exact_paths(model, NUM_PATHS, space.bounds, MAX_FEATURES, seed)
         optima, _ = maximize_paths(paths, space, seed, ROUGH_PATH_SEARCH)
     return Recommendation(
         parameters=encoder.decode_parameters(best),
@@ -230,6 +233,21 @@ def make_recommendation(model: LatentGP, encoder: Encoder, seed: int) -> Recomme
         _model=model,
         _encoder=encoder,
     )
+
+
+def interval(values: Sequence[float], level: float) -> tuple[float, float]:
+    r"""The ends of an interval that holds a further draw with a probability.
+
+    Args:
+        values: Independent draws.
+        level: The probability.
+
+    Returns:
+        The ends.
+    """
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(values, tails, method="weibull").tolist()
+    return low, high
 
 
 def _spread(
@@ -245,7 +263,5 @@ def _spread(
                 value: found.count(value) / len(found) for value in parameter.values
             }
         else:
-            found.sort()
-            tail = round(len(found) * (1 - LEVEL) / 2)
-            uncertainty[parameter.name] = found[tail], found[-1 - tail]
+            uncertainty[parameter.name] = interval(found, LEVEL)
     return uncertainty

@@ -24,6 +24,11 @@ from botorch_binary_context.experiment.variables import (
     Parameter,
     Real,
 )
+from botorch_binary_context.inference import (
+    ExpectationPropagation,
+    Inference,
+    Laplace,
+)
 from botorch_binary_context.likelihoods import PreferenceLikelihood, ProbitLikelihood
 from botorch_binary_context.models.coordinates import (
     CombineParameters,
@@ -158,6 +163,8 @@ class Settings:
             units, that is to have a lengthscale of its own in the place of the
             parameters, where these act together; ``POWER_VECTOR`` for the sphere and
             cylinder of a lens. None for the parameters themselves.
+        inference: How the posterior is approximated: "expectation propagation" (the
+            default) or "laplace".
     """
 
     space: NamedSpace
@@ -168,6 +175,7 @@ class Settings:
     initial_trials: int | None = None
     hyperparameters: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
     combinations: Sequence[Sequence[float]] | None = None
+    inference: str = "expectation propagation"
 
     def __post_init__(self) -> None:
         if self.rule is None:
@@ -180,6 +188,7 @@ class Settings:
             object.__setattr__(self, "initial_trials", trials)
         self._check_rule()
         self._check_kernel()
+        _choose(INFERENCES, self.inference, "inference")
         for name in ("seed", "initial_trials"):
             _check_count(name, getattr(self, name))
         if self.combinations is not None:
@@ -285,6 +294,7 @@ class Settings:
             "contexts": [_without_none(asdict(c)) for c in self.space.contexts],
             "hyperparameters": dict(self.hyperparameters),
             "combinations": self.combinations,
+            "inference": self.inference,
         }
 
     @classmethod
@@ -328,6 +338,11 @@ class Settings:
         return cls.from_dict(content)
 
 
+#: The ways of inference by their names.
+INFERENCES: dict[str, type[Inference]] = {
+    "expectation propagation": ExpectationPropagation,
+    "laplace": Laplace,
+}
 _PARAMETER_TYPES: dict[str, type[Parameter]] = {
     kind.type: kind for kind in (Real, Integer, Categorical)
 }

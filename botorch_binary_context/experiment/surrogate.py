@@ -26,7 +26,7 @@ from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 from torch.nn import ModuleDict
 
-from botorch_binary_context.experiment.settings import Settings
+from botorch_binary_context.experiment.settings import INFERENCES, Settings
 from botorch_binary_context.experiment.space import Encoder, Snap
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.kernels import (
@@ -34,7 +34,7 @@ from botorch_binary_context.kernels import (
     MultiplicativeContextKernel,
 )
 from botorch_binary_context.means import LinearContextMean
-from botorch_binary_context.models.binary_gp import BinaryLaplaceGP
+from botorch_binary_context.models.binary_gp import BinaryGP
 from botorch_binary_context.models.defaults import (
     OUTPUTSCALE,
     binary_covar_module,
@@ -43,8 +43,8 @@ from botorch_binary_context.models.defaults import (
     scale_covar_module,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.models.mll import LaplaceMarginalLogLikelihood
-from botorch_binary_context.models.preference_gp import PreferenceLaplaceGP
+from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
+from botorch_binary_context.models.preference_gp import PreferenceGP
 from botorch_binary_context.models.psychometric import SLOPE, SLOPE_SPREAD
 
 #: Hyperparameters by their names.
@@ -157,11 +157,12 @@ class Surrogate:
             "covar_module": prior["covariance"],
             "mean_module": prior["mean"],
             "input_transform": self._coordinates(levels),
+            "inference": INFERENCES[self.settings.inference](),
         }
         if self.settings.feedback.num_sides == 1:
-            return BinaryLaplaceGP(X, Y, **arguments).eval()
+            return BinaryGP(X, Y, **arguments).eval()
         context_dims = range(self.encoder.num_contexts)
-        return PreferenceLaplaceGP(X, Y, context_dims=context_dims, **arguments).eval()
+        return PreferenceGP(X, Y, context_dims=context_dims, **arguments).eval()
 
     def _coordinates(self, levels: bool) -> InputTransform | None:
         """To values that exist, if not all do, and then to combinations, if any."""
@@ -207,7 +208,7 @@ class Surrogate:
 
     def _maximize_evidence(self, model: LatentGP) -> bool:
         """Whether the fit succeeded; a warning if not."""
-        mll = LaplaceMarginalLogLikelihood(model.likelihood, model)
+        mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
         try:
             with manual_seed(0):  # of further attempts, should the first one fail
                 fit_gpytorch_mll(mll)

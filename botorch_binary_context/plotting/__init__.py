@@ -14,6 +14,7 @@ Several on one figure fit best if it makes room for their titles and legends:
 """
 
 from botorch_binary_context.plotting.acquisition import plot_acquisition
+from botorch_binary_context.plotting.approximation import plot_approximation
 from botorch_binary_context.plotting.curves import (
     plot_best_so_far,
     plot_contexts,
@@ -26,6 +27,7 @@ from botorch_binary_context.plotting.posterior import (
 
 __all__ = [
     "plot_acquisition",
+    "plot_approximation",
     "plot_best_so_far",
     "plot_contexts",
     "plot_posterior_mean",

@@ -79,7 +79,7 @@ def plot_posterior_mean(
     with evaluating(model, space) as space:
         best = recommend(model, space)
         at = best if at is None else at
-        cut = _slice_parameters(space, dims, at, context, resolution)
+        cut = slice_parameters(space, dims, at, context, resolution)
         band = latent_band(model, cut.trials, NUM_DEVIATIONS)
     ax, names = prepare_axes(ax), column_names(space, names)
     _draw(ax, cut, band, best, "posterior mean")
@@ -134,7 +134,7 @@ def plot_success_probability(
     with evaluating(model, space) as space:
         best = recommend(model, space)
         at = best if at is None else at
-        cut = _slice_parameters(space, dims, at, context, resolution)
+        cut = slice_parameters(space, dims, at, context, resolution)
         other = find_opponent(model, space, opponent)
         candidates = as_candidates(space, cut.trials, other)
         band = probability_band(model, candidates, NUM_DEVIATIONS)
@@ -146,14 +146,25 @@ def plot_success_probability(
     return ax
 
 
-def _slice_parameters(
+def slice_parameters(
     space: ContextSpace,
     dims: Sequence[int] | None,
     at: Values,
     context: Values | None,
     resolution: int,
 ) -> Slice:
-    """The slice along parameters, which are counted without the contexts."""
+    r"""The slice along parameters, which are counted without the contexts.
+
+    Args:
+        space: The box of the trials.
+        dims: One or two parameters, by default the first two.
+        at: The other parameters.
+        context: The context, by default the reference context.
+        resolution: The number of grid points along each axis.
+
+    Returns:
+        The slice.
+    """
     num_parameters = len(space.parameter_dims)
     if dims is None:
         dims = range(min(2, num_parameters))

@@ -2,8 +2,14 @@ r"""Sample paths of the posterior, and the features they are made of."""
 
 from botorch_binary_context.sampling.paths import (
     PosteriorSamplePaths,
+    draw_exact_paths,
     draw_sample_paths,
     draw_weight_space_paths,
 )
 
-__all__ = ["PosteriorSamplePaths", "draw_sample_paths", "draw_weight_space_paths"]
+__all__ = [
+    "PosteriorSamplePaths",
+    "draw_exact_paths",
+    "draw_sample_paths",
+    "draw_weight_space_paths",
+]

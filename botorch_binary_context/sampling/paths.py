@@ -31,6 +31,9 @@ from botorch_binary_context.sampling.features import (
     kernel_features,
 )
 
+# In units of the noise of a trial, which is one.
+PATH_NOISE = 0.03
+MIN_DRAWS = 256
 MAX_CORNER_DIM = 12  # of boxes with few enough corners to transform each of them
 
 
@@ -135,6 +138,43 @@ def draw_sample_paths(
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
         values = _combine(features(model.datapoints), weights)
         update = model.approximation.draw_weights(model.trial_functional(values))
+    return PosteriorSamplePaths(model, features, weights, update)
+
+
+def draw_exact_paths(
+    model: LatentGP,
+    num_paths: int = 1,
+    bounds: Tensor | None = None,
+    max_features: int = 2048,
+    seed: int | None = None,
+) -> PosteriorSamplePaths:
+    r"""Draw functions from the true posterior, without a Gaussian approximation.
+
+    A path through a draw of what the training trials observe, by Matheron's rule with a
+    little noise, which keeps it well conditioned where trials repeat each other.
+
+    Args:
+        model: A model of pass/fail outcomes or duels.
+        num_paths: The number of paths. Each has one function for each element of the
+            batch of models.
+        bounds: The ``2 x d`` box in which the paths are to be evaluated.
+        max_features: The most features of each stationary part of the kernel.
+        seed: The seed of the draw.
+
+    Returns:
+        The paths.
+    """
+    with torch.no_grad(), manual_seed(seed):
+        features, weights = _draw_prior(model, num_paths, bounds, max_features)
+        samples = model.sample_contrasts(max(num_paths, MIN_DRAWS), seed or 0)
+        target = samples.values[:num_paths] - samples.prior_mean
+        prior = model.trial_functional(_combine(features(model.datapoints), weights))
+        # Noise of the prior function and of what it is to meet.
+        noise = 2**0.5 * PATH_NOISE * torch.randn_like(prior)
+        system = samples.K.clone()
+        system.diagonal(dim1=-2, dim2=-1).add_(PATH_NOISE**2)
+        error = target - prior + noise
+        update = solve_columns(psd_safe_cholesky(system), error)
     return PosteriorSamplePaths(model, features, weights, update)
 
 

@@ -10,7 +10,7 @@ from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import ModelFittingError
 from torch import Tensor
 
-from botorch_binary_context import BinaryLaplaceGP, PreferenceLaplaceGP
+from botorch_binary_context import BinaryGP, PreferenceGP
 from botorch_binary_context.experiment import (
     Context,
     NamedSpace,
@@ -22,7 +22,7 @@ from botorch_binary_context.experiment.surrogate import (
     Surrogate,
     last_scheduled_fit,
 )
-from botorch_binary_context.models.mll import LaplaceMarginalLogLikelihood
+from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
 from tests.experiment.simulation import (
     CONTINUOUS,
     FIXED,
@@ -62,7 +62,7 @@ def make_trials(settings: Settings, n: int, seed: int = 0) -> list[Trial]:
 def evidence(maker: Surrogate, trials: list[Trial], values: Any) -> float:
     """The log evidence and log prior of hyperparameters, per trial."""
     model = maker.model(trials, values, levels=False).train()
-    mll: Any = LaplaceMarginalLogLikelihood(model.likelihood, model)
+    mll: Any = ApproximateMarginalLogLikelihood(model.likelihood, model)
     return mll(model(*model.train_inputs), model.train_targets).item()
 
 
@@ -86,7 +86,7 @@ class TestModel:
         maker, trials = Surrogate(settings), make_trials(settings, 6)
         model = maker.model(trials, {}, levels=True)
         two = settings.feedback.num_sides == 2
-        assert isinstance(model, PreferenceLaplaceGP if two else BinaryLaplaceGP)
+        assert isinstance(model, PreferenceGP if two else BinaryGP)
         expected = [maker.encoder.encode(t.context, t.sides) for t in trials]
         X = torch.stack(expected) if two else torch.cat(expected)
         torch.testing.assert_close(model.train_inputs[0], X)

@@ -1,0 +1,78 @@
+r"""
+The approximation of a model beside its true posterior.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import NormalDist
+
+from matplotlib.axes import Axes
+
+from botorch_binary_context.bands import Band, exact_latent_band, latent_band
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.plotting.posterior import slice_parameters
+from botorch_binary_context.plotting.predictions import Values, evaluating
+from botorch_binary_context.plotting.slices import finish
+from botorch_binary_context.plotting.style import (
+    PALETTE,
+    column_names,
+    prepare_axes,
+    shade,
+    to_numpy,
+)
+from botorch_binary_context.rules import recommend
+
+CREDIBLE = 0.9
+
+
+def plot_approximation(
+    model: LatentGP,
+    space: ContextSpace,
+    dim: int = 0,
+    at: Values | None = None,
+    context: Values | None = None,
+    names: Sequence[str] | None = None,
+    resolution: int = 64,
+    ax: Axes | None = None,
+) -> Axes:
+    r"""The latent function along a parameter, approximated and by the true posterior.
+
+    Each is a curve with a band that holds it with a probability of 90 %. Where the two
+    lie on each other, the approximation can be trusted;
+    :func:`~botorch_binary_context.diagnostics.check_approximation` says it in numbers.
+
+    Args:
+        model: A model of pass/fail outcomes or duels, without batch dimensions.
+        space: The box of the trials.
+        dim: The parameter, counted without the contexts.
+        at: The other parameters, by default the recommended ones.
+        context: The context, by default the reference context.
+        names: The names of the ``d`` columns of a trial.
+        resolution: The number of grid points.
+        ax: The axes to draw on, by default those of a new figure.
+
+    Returns:
+        The axes.
+
+    Example:
+        >>> ax = plot_approximation(model, space)
+    """
+    with evaluating(model, space) as space:
+        at = recommend(model, space) if at is None else at
+        cut = slice_parameters(space, [dim], at, context, resolution)
+        width = NormalDist().inv_cdf((1 + CREDIBLE) / 2)
+        bands: dict[str, Band] = {
+            type(model.inference).__name__: latent_band(model, cut.trials, width),
+            "true posterior": exact_latent_band(model, cut.trials, CREDIBLE),
+        }
+    ax, names = prepare_axes(ax), column_names(space, names)
+    side = to_numpy(cut.sides[0])
+    for color, (label, band) in zip(PALETTE, bands.items(), strict=False):
+        center, low, high = map(to_numpy, band)
+        ax.plot(side, center, label=label, color=color)
+        shade(ax, side, low, high, color)
+    ax.set_ylabel("latent function")
+    finish(ax, cut, names)
+    return ax
