@@ -300,8 +300,8 @@ def write_report(root: Path) -> Path:
     conclusions = folder / "conclusions.md"
     sections = [
         "# The study `coverage`\n\nHow often 90 % intervals hold the truth, in "
-        f"simulated experiments ({frame['subject'].n_unique()} of each kind), with the standard "
-        "error of such a share; the aim is "
+        f"simulated experiments ({frame['subject'].n_unique()} of each kind), with the "
+        "standard error of such a share; the aim is "
         f"{AIM[0]:.0%} to {AIM[1]:.0%}. `python -m benchmarks run {NAME}` makes it.",
         conclusions.read_text(encoding="utf-8").strip() if conclusions.exists() else "",
         format_coverage(frame),

@@ -21,7 +21,7 @@ from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from tqdm import tqdm
 
-from benchmarks import latency, suggestions
+from benchmarks import inference_speed, latency, suggestions
 from benchmarks.data import BATCH, DIM, duels, index_pairs, kernel, outcomes
 from benchmarks.timing import Comparison, format_table, measure
 from botorch_binary_context import (
@@ -54,7 +54,11 @@ def run(arguments: argparse.Namespace) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
     warnings.simplefilter("ignore")  # the peers warn about their own settings
-    jobs = [*comparisons(), *suggestions.comparisons()]
+    jobs = [
+        *comparisons(),
+        *inference_speed.comparisons(),
+        *suggestions.comparisons(),
+    ]
     jobs.append(partial(latency.compare_experiment, 100))
     rows = [job() for job in tqdm(jobs, desc="speed", unit="row")]
     print(format_table(rows))

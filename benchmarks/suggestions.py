@@ -34,6 +34,7 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
     suggest,
 )
+from botorch_binary_context.models.latent_gp import LatentGP
 
 RESTARTS, RAW_SAMPLES, FANTASIES = 10, 512, 64
 
@@ -81,7 +82,7 @@ def preference_model(n: int) -> PreferenceLaplaceGP:
     )
 
 
-def suggester(model: BinaryLaplaceGP | PreferenceLaplaceGP, rule: str) -> Callable:
+def suggester(model: LatentGP, rule: str) -> Callable:
     """A job that suggests a trial, from one of a few sets of raw points."""
     box, seeds = space(), iter(range(10**9))
     for seed in range(24):  # every set of raw points is prepared once in a process
