@@ -268,7 +268,7 @@ _ALL = (
         "refraction-inference",
         refraction.load,
         refraction.inference_case,
-        rules=("mkg", "ucb-ald", "ucb99-ald", "ts-ald", "cjes"),
+        rules=("mkg", "ucb99-ald", "ts-ald"),
         functions=refraction.name_cases([5], refraction.INFERENCES),
         iterations=100,
         optimum=lambda _: 0.0,

@@ -4,7 +4,11 @@ from botorch_binary_context.inference.expectation_propagation import (
     ExpectationPropagation,
     SiteApproximation,
 )
-from botorch_binary_context.inference.gaussian import GaussianApproximation, Inference
+from botorch_binary_context.inference.gaussian import (
+    GaussianApproximation,
+    Inference,
+    Start,
+)
 from botorch_binary_context.inference.laplace import Laplace, LaplaceApproximation
 
 __all__ = [
@@ -14,4 +18,5 @@ __all__ = [
     "Laplace",
     "LaplaceApproximation",
     "SiteApproximation",
+    "Start",
 ]

@@ -28,6 +28,7 @@ from torch import Tensor
 from botorch_binary_context.inference.gaussian import (
     GaussianApproximation,
     Inference,
+    Start,
     TrialLikelihood,
     factorize,
     matvec,
@@ -35,6 +36,7 @@ from botorch_binary_context.inference.gaussian import (
 from botorch_binary_context.inference.laplace import laplace_approximation
 from botorch_binary_context.inference.sites import (
     ClampedLikelihood,
+    LocalPosterior,
     Marginals,
     Sites,
     SiteSearch,
@@ -44,6 +46,8 @@ from botorch_binary_context.inference.sites import (
 
 TOLERANCE = 1e-5
 MAX_SWEEPS = 200
+# New trials that are added one by one to a former posterior.
+MAX_NEW_TRIALS = 4
 
 
 class ExpectationPropagation(Inference):
@@ -72,7 +76,7 @@ class ExpectationPropagation(Inference):
         prior_mean: Tensor,
         K: Tensor,
         targets: Tensor,
-        start: Tensor | None = None,
+        start: Start | None = None,
     ) -> SiteApproximation:
         r"""Approximate the posterior of the contrasts by matching its moments.
 
@@ -86,12 +90,12 @@ class ExpectationPropagation(Inference):
         Returns:
             The approximation, differentiable once in ``prior_mean`` and ``K``.
         """
-        sites = self._find_sites(likelihood, prior_mean, K, targets, start)
-        found = sites
+        found, local = self._find_sites(likelihood, prior_mean, K, targets, start)
+        sites = found
         attached = K.requires_grad or prior_mean.requires_grad
         if torch.is_grad_enabled() and (attached or likelihood.requires_grad):
             sites = attach_gradient(likelihood, prior_mean, K, targets, sites)
-        return _approximation(likelihood, prior_mean, K, targets, sites, found)
+        return _approximation(likelihood, prior_mean, K, targets, sites, found, local)
 
     def evidence(
         self,
@@ -99,8 +103,8 @@ class ExpectationPropagation(Inference):
         prior_mean: Tensor,
         K: Tensor,
         targets: Tensor,
-        start: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
+        start: Start | None = None,
+    ) -> tuple[Tensor, Start]:
         r"""The approximate log evidence, and where to start the next time.
 
         The sites are where the evidence is stationary in them, so that its gradient is
@@ -116,9 +120,9 @@ class ExpectationPropagation(Inference):
         Returns:
             ``log p(c)``, ``batch_shape``, and the ``start`` of this approximation.
         """
-        sites = self._find_sites(likelihood, prior_mean, K, targets, start)
+        sites, _ = self._find_sites(likelihood, prior_mean, K, targets, start)
         evidence = log_evidence(likelihood, prior_mean, K, targets, sites)
-        return evidence, sites.stack()
+        return evidence, Start(sites.stack())
 
     def _find_sites(
         self,
@@ -126,13 +130,16 @@ class ExpectationPropagation(Inference):
         prior_mean: Tensor,
         K: Tensor,
         targets: Tensor,
-        start: Tensor | None,
-    ) -> Sites:
+        start: Start | None,
+    ) -> tuple[Sites, LocalPosterior | None]:
         with torch.no_grad():
             # What rounding allows in single precision.
             tolerance = max(self.tolerance, 1e2 * torch.finfo(K.dtype).eps)
             search = SiteSearch(likelihood, prior_mean, K, targets, tolerance)
-            sites, error = search.run(start, self.max_sweeps)
+            begin, values = None, None
+            if start is not None:
+                values, begin = start.values, _extend(search, start)
+            sites, error, local = search.run(values, self.max_sweeps, begin)
             if not bool((error <= tolerance).all()):
                 sites, error = self._retry(search, likelihood, sites, error)
         if not bool((error <= tolerance).all()):
@@ -144,7 +151,7 @@ class ExpectationPropagation(Inference):
                 NumericsWarning,
                 stacklevel=2,
             )
-        return sites
+        return sites, local
 
     def _retry(
         self,
@@ -162,7 +169,7 @@ class ExpectationPropagation(Inference):
         start = laplace_approximation(likelihood, mean, K, targets).as_sites()
         for tried in (likelihood, ClampedLikelihood(likelihood)):
             again = replace(search, likelihood=tried)
-            found, found_error = again.run(start, self.max_sweeps)
+            found, found_error, _ = again.run(start, self.max_sweeps)
             better = found_error < error.masked_fill(error <= search.tolerance, 0.0)
             sites = found.where(better, sites)
             error = torch.where(better, found_error, error)
@@ -179,11 +186,13 @@ class SiteApproximation(GaussianApproximation):
         sites: The sites, without a graph.
         likelihood: The likelihood of the trials.
         targets: Their labels.
+        local: The posterior near the sites, if it is known.
     """
 
     sites: Sites
     likelihood: TrialLikelihood
     targets: Tensor
+    local: LocalPosterior | None = None
 
     @property
     def log_evidence(self) -> Tensor:
@@ -201,9 +210,9 @@ class SiteApproximation(GaussianApproximation):
         return self.sites.stack()
 
     @property
-    def start(self) -> Tensor:
+    def start(self) -> Start:
         """The site parameters."""
-        return self.as_sites()
+        return Start(self.as_sites())
 
 
 def _approximation(
@@ -213,6 +222,7 @@ def _approximation(
     targets: Tensor,
     sites: Sites,
     found: Sites,
+    local: LocalPosterior | None = None,
 ) -> SiteApproximation:
     """The posterior that sites make of the prior."""
     root, inflation = sites.root(), None
@@ -233,7 +243,18 @@ def _approximation(
         sites=found,
         likelihood=likelihood,
         targets=targets,
+        local=local,
     )
+
+
+def _extend(search: SiteSearch, start: Start) -> LocalPosterior | None:
+    """The posterior near the sites of a former approximation, with new trials."""
+    former, known = start.former, start.known
+    if not isinstance(former, SiteApproximation) or known is None:
+        return None
+    if former.local is None or int((~known).sum()) > MAX_NEW_TRIALS:
+        return None
+    return search.extend(former.local, known)
 
 
 def _inflation(K: Tensor, sites: Sites, cholesky: Tensor) -> Tensor:

@@ -54,6 +54,23 @@ class TrialLikelihood(TiltedLikelihood, Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Start:
+    r"""Where to look for an approximation that is similar to a known one.
+
+    Attributes:
+        values: Numbers of each trial, ``batch_shape x n x k``; zeros are those of a
+            trial of which nothing is known.
+        former: The approximation of some of the trials with the same prior, if it can
+            be of use.
+        known: Which trials these are, ``n`` booleans.
+    """
+
+    values: Tensor
+    former: GaussianApproximation | None = None
+    known: Tensor | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class GaussianApproximation(ABC):
     r"""A Gaussian approximation of the posterior of the contrasts.
@@ -85,11 +102,8 @@ class GaussianApproximation(ABC):
 
     @property
     @abstractmethod
-    def start(self) -> Tensor:
-        r"""Where to look for a similar approximation, ``batch_shape x n x k``.
-
-        A row of zeros is that of a trial of which nothing is known.
-        """
+    def start(self) -> Start:
+        r"""Where to look for a similar approximation."""
 
     @abstractmethod
     def as_sites(self) -> Tensor:
@@ -184,7 +198,7 @@ class Inference(ABC):
         prior_mean: Tensor,
         K: Tensor,
         targets: Tensor,
-        start: Tensor | None = None,
+        start: Start | None = None,
     ) -> GaussianApproximation:
         r"""Approximate the posterior of the contrasts by a Gaussian.
 
@@ -205,8 +219,8 @@ class Inference(ABC):
         prior_mean: Tensor,
         K: Tensor,
         targets: Tensor,
-        start: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:
+        start: Start | None = None,
+    ) -> tuple[Tensor, Start]:
         r"""The approximate log evidence, and where to start the next time.
 
         Args:

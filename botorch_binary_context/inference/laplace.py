@@ -21,6 +21,7 @@ from torch import Tensor
 from botorch_binary_context.inference.gaussian import (
     GaussianApproximation,
     Inference,
+    Start,
     TrialLikelihood,
     factorize,
     matvec,
@@ -48,7 +49,7 @@ class Laplace(Inference):
         prior_mean: Tensor,
         K: Tensor,
         targets: Tensor,
-        start: Tensor | None = None,
+        start: Start | None = None,
     ) -> LaplaceApproximation:
         r"""Approximate the posterior of the contrasts by a Gaussian at its mode.
 
@@ -62,7 +63,7 @@ class Laplace(Inference):
         Returns:
             The approximation, exactly differentiable in ``prior_mean`` and ``K``.
         """
-        weights = None if start is None else start[..., 0]
+        weights = None if start is None else start.values[..., 0]
         return laplace_approximation(likelihood, prior_mean, K, targets, weights)
 
 
@@ -99,9 +100,9 @@ class LaplaceApproximation(GaussianApproximation):
         return torch.stack([precision, location], dim=-1).detach()
 
     @property
-    def start(self) -> Tensor:
-        """The weights, ``batch_shape x n x 1``."""
-        return self.weights.detach().unsqueeze(-1)
+    def start(self) -> Start:
+        """The weights."""
+        return Start(self.weights.detach().unsqueeze(-1))
 
 
 def laplace_approximation(

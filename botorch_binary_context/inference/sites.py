@@ -394,29 +394,109 @@ class SiteSearch:
     targets: Tensor
     tolerance: float
 
-    def run(self, start: Tensor | None, max_sweeps: int) -> tuple[Sites, Tensor]:
+    def run(
+        self,
+        start: Tensor | None,
+        max_sweeps: int,
+        begin: LocalPosterior | None = None,
+    ) -> tuple[Sites, Tensor, LocalPosterior | None]:
         r"""Sweep until the moments match.
 
         Args:
             start: Sites to start from, stacked; by default none.
             max_sweeps: The most factorizations.
+            begin: A posterior near these sites, if it is known.
 
         Returns:
-            The sites and their error, ``batch_shape``.
+            The sites, their error, ``batch_shape``, and the posterior that was last
+            computed, if there is one.
         """
         zeros = torch.zeros_like(self.prior_mean)
         if zeros.shape[-1] == 0:
-            return Sites(zeros, zeros), zeros.sum(dim=-1)
+            return Sites(zeros, zeros), zeros.sum(dim=-1), None
         if start is None:
             local = self._local(Sites(zeros, zeros), Marginals.prior)
         else:
-            local = self._local(Sites.unstack(start))
-        sites, error = self._sweep(local, min(PATIENCE, max_sweeps))
+            sites = Sites.unstack(start)
+            local = self._local(sites if begin is None else self._step(begin, sites))
+        sites, error, local = self._sweep(local, min(PATIENCE, max_sweeps))
         if bool((error <= self.tolerance).all()):
-            return sites, error
-        return self._newton(sites, max_sweeps - PATIENCE)
+            return sites, error, local
+        return *self._newton(sites, max_sweeps - PATIENCE), None
 
-    def _sweep(self, local: LocalPosterior, max_sweeps: int) -> tuple[Sites, Tensor]:
+    def extend(self, former: LocalPosterior, known: Tensor) -> LocalPosterior:
+        r"""The posterior of all trials, from that of some of them.
+
+        Every new trial is added by an update of rank one, with the site that matches
+        its moments given the others.
+
+        Args:
+            former: The posterior of some trials near their sites.
+            known: Which trials these are, ``n`` booleans.
+
+        Returns:
+            The posterior of all trials near these sites and the new ones.
+        """
+        tau, nu = former.sites.precision, former.sites.location
+        cross = self.K[..., known, :][..., ~known]
+        mixed = cross - former.marginals.covariance @ (tau.unsqueeze(-1) * cross)
+        new = self.K[..., ~known, :][..., ~known]
+        new = new - cross.mT @ (tau.unsqueeze(-1) * mixed)
+        weights = nu - tau * former.marginals.mean
+        covariance, mean = torch.empty_like(self.K), torch.empty_like(self.prior_mean)
+        old, fresh = known.nonzero().squeeze(-1), (~known).nonzero().squeeze(-1)
+        covariance[..., old.unsqueeze(-1), old] = former.marginals.covariance
+        covariance[..., old.unsqueeze(-1), fresh] = mixed
+        covariance[..., fresh.unsqueeze(-1), old] = mixed.mT
+        covariance[..., fresh.unsqueeze(-1), fresh] = new
+        mean[..., old] = former.marginals.mean
+        mean[..., fresh] = self.prior_mean[..., fresh] + matvec(cross.mT, weights)
+        precision, location = torch.zeros_like(mean), torch.zeros_like(mean)
+        precision[..., old], location[..., old] = tau, nu
+        for index in fresh.tolist():
+            column = covariance[..., index]
+            cavity = Cavity(mean, column[..., index : index + 1].expand_as(mean))
+            site = match_cavity(self.likelihood, cavity, self.targets)
+            t, v = (
+                part[..., index : index + 1] for part in (site.precision, site.location)
+            )
+            shrink = 1 + t * column[..., index : index + 1]
+            mean = mean + column * (v - t * mean[..., index : index + 1]) / shrink
+            scaled = (column * t / shrink).unsqueeze(-1)
+            covariance = covariance - scaled * column.unsqueeze(-2)
+            precision[..., index], location[..., index] = t[..., 0], v[..., 0]
+        return self._assemble(Sites(precision, location), mean, covariance)
+
+    def _assemble(
+        self, sites: Sites, mean: Tensor, covariance: Tensor
+    ) -> LocalPosterior:
+        variance = covariance.diagonal(dim1=-2, dim2=-1)
+        variance = variance.clamp_min(torch.finfo(mean.dtype).tiny)
+        proper = torch.ones_like(variance[..., 0], dtype=torch.bool)
+        marginals = Marginals(
+            mean, variance, variance[..., 0], proper, lambda: covariance
+        )
+        return LocalPosterior.at(self.likelihood, self.targets, sites, marginals)
+
+    def _step(self, local: LocalPosterior, sites: Sites) -> Sites:
+        """From sites towards the match, by a posterior that is known near them."""
+        is_new = (sites.precision == 0) & (sites.location == 0)
+        sites = Sites(
+            torch.where(is_new, local.sites.precision, sites.precision),
+            torch.where(is_new, local.sites.location, sites.location),
+        )
+        position = local.position_of(sites)
+        _, change = local.predict(position, torch.zeros_like(self.prior_mean))
+        error = _largest(change)
+        begin = replace(local, position=position, change=change, error=error)
+        moves = error < NEAR
+        pace = _Pace(torch.full_like(error, DAMPING), moves)
+        moved, left = self._advance(begin, moves, pace, local)
+        return moved.where(left < error, sites)
+
+    def _sweep(
+        self, local: LocalPosterior, max_sweeps: int
+    ) -> tuple[Sites, Tensor, LocalPosterior]:
         """Sweeps with factorizations, and between them with a linear posterior."""
         good, last = local.sites, torch.full_like(local.error, torch.inf)
         pace = _Pace(torch.full_like(last, DAMPING), last < 0)
@@ -436,9 +516,9 @@ class SiteSearch:
             expected = torch.maximum(left, CURVATURE * last.square())
             error = torch.where(moves & pace.is_near, expected, last)
             if bool((error <= self.tolerance).all()):
-                return sites, error
+                return sites, error, local
             local = self._local(sites)
-        return good, last.minimum(local.error)
+        return good, last.minimum(local.error), local
 
     def _newton(self, sites: Sites, max_sweeps: int) -> tuple[Sites, Tensor]:
         """Newton's method for sites that sweeps do not find, each step halved at need.
@@ -498,17 +578,22 @@ class SiteSearch:
         return LocalPosterior.at(self.likelihood, self.targets, sites, marginals)
 
     def _advance(
-        self, local: LocalPosterior, moves: Tensor, pace: _Pace
+        self,
+        begin: LocalPosterior,
+        moves: Tensor,
+        pace: _Pace,
+        local: LocalPosterior | None = None,
     ) -> tuple[Sites, Tensor]:
         """Sweep with a posterior that is linear in the sites.
 
         Far from the end one damped sweep. Near it as many as it takes until what is
         left is of the second order. Also returns that.
         """
-        first = left = local.error
+        local = begin if local is None else local
+        first = left = begin.error
         goal = (first.square() / 2).clamp_min(self.tolerance / 2)
         damping = torch.where(pace.is_near, DAMPING, pace.damping)[..., None, None]
-        mixing, x, change = AndersonMixing(), local.position, local.change
+        mixing, x, change = AndersonMixing(), begin.position, begin.change
         shift = torch.zeros_like(self.prior_mean)
         for _ in range(MAX_INNER_SWEEPS):
             step = damping * change
@@ -655,6 +740,18 @@ class LocalPosterior:
             self.likelihood, self.targets, mean, offset, variance, self.scale
         )
         return shift, moved - position
+
+    def position_of(self, sites: Sites) -> Tensor:
+        r"""The position of sites.
+
+        Args:
+            sites: The sites.
+
+        Returns:
+            A ``batch_shape x 2 x n`` tensor.
+        """
+        weight = sites.location - sites.precision * self.marginals.mean
+        return torch.stack([sites.precision, weight], dim=-2) * self.scale
 
     def sites_at(self, position: Tensor) -> Sites:
         r"""The sites of a position.

@@ -39,6 +39,7 @@ from botorch_binary_context.inference import (
     Inference,
     Laplace,
     LaplaceApproximation,
+    Start,
 )
 from botorch_binary_context.inference.exact import (
     ContrastSamples,
@@ -106,7 +107,7 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         self.train_targets = torch.cat([o.Y.squeeze(-1) for o in observations], dim=-1)
         self.inference = ExpectationPropagation() if inference is None else inference
         self._approximation: GaussianApproximation | None = None
-        self._start: Tensor | None = None
+        self._start: Start | None = None
         # Draws from the true posterior, and those of a part of the trials: of which.
         self._samples: dict[tuple[int, int], ContrastSamples] = {}
         self._warm_samples: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
@@ -689,31 +690,38 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         if self._approximation is not None:
             start = self._approximation.start
         if start is not None:
-            fresh = start.new_zeros(Y.shape[-2], start.shape[-1])
-            model._start = self._insert(start, fresh, kind, batch)
+            fresh = start.values.new_zeros(Y.shape[-2], start.values.shape[-1])
+            values = self._insert(start.values, fresh, kind, batch)
+            model._start = Start(values)
+            attached = any(trials.requires_grad for trials in model.train_inputs)
+            if batch == self.batch_shape and not attached:
+                known = self._mark_old(self._everything(), kind, Y.shape[-2])
+                model._start = Start(values, self._approximation, known)
         if batch == self.batch_shape:
             model._warm_samples = self._keep_samples(kind, Y.shape[-2])
         return model
+
+    def _everything(self) -> Tensor:
+        """All trials, marked."""
+        number, device = self.train_targets.shape[-1], self.train_targets.device
+        return torch.ones(number, dtype=torch.bool, device=device)
+
+    def _mark_old(self, known: Tensor, kind: int, count: int) -> Tensor:
+        """The same marks, with new trials at the end of their kind unmarked."""
+        end = sum(self._counts[: kind + 1])
+        return torch.cat([known[:end], known.new_zeros(count), known[end:]])
 
     def _keep_samples(
         self, kind: int, count: int
     ) -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
         """Draws for a model with more trials, and which of its trials they know."""
-        new = self.train_targets.new_zeros(count, dtype=torch.bool)
-        end = sum(self._counts[: kind + 1])
-
-        def insert(known: Tensor) -> Tensor:
-            return torch.cat([known[:end], new, known[end:]])
-
-        kept = {
-            key: (insert(known), values)
-            for key, (known, values) in self._warm_samples.items()
-        }
-        number, device = self.train_targets.shape[-1], self.train_targets.device
-        everything = torch.ones(number, dtype=torch.bool, device=device)
+        draws = dict(self._warm_samples)
         for key, samples in self._samples.items():
-            kept[key] = insert(everything), samples.values
-        return kept
+            draws[key] = self._everything(), samples.values
+        return {
+            key: (self._mark_old(known, kind, count), values)
+            for key, (known, values) in draws.items()
+        }
 
     def _insert(
         self, values: Tensor, more: Tensor, kind: int, batch: torch.Size
@@ -813,7 +821,12 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
     def __getstate__(self) -> Mapping[str, Any]:
         # Copies and pickles hold the data without a graph, and no cache.
         inputs = tuple(t.detach() if t.grad_fn else t for t in self.train_inputs)
-        nothing = {"_approximation": None, "_samples": {}, "_warm_samples": {}}
+        nothing = {
+            "_approximation": None,
+            "_start": None if self._start is None else Start(self._start.values),
+            "_samples": {},
+            "_warm_samples": {},
+        }
         return {**self.__dict__, **nothing, "train_inputs": inputs}
 
 

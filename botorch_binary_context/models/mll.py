@@ -11,7 +11,7 @@ from gpytorch.mlls import MarginalLogLikelihood
 from linear_operator import to_dense
 from torch import Tensor
 
-from botorch_binary_context.inference import Inference, Laplace
+from botorch_binary_context.inference import Inference, Laplace, Start
 from botorch_binary_context.likelihoods import OutcomeLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 
@@ -37,7 +37,7 @@ class ApproximateMarginalLogLikelihood(MarginalLogLikelihood):
             model: A model of this package.
         """
         super().__init__(likelihood, model)
-        self._last: Tensor | None = None
+        self._last: Start | None = None
 
     @property
     def inference(self) -> Inference:
@@ -75,12 +75,12 @@ class ApproximateMarginalLogLikelihood(MarginalLogLikelihood):
             evidence = evidence + prior.log_prob(closure(module)).sum()
         return evidence / max(target.shape[-1], 1)
 
-    def _warm_start(self, mean: Tensor) -> Tensor | None:
+    def _warm_start(self, mean: Tensor) -> Start | None:
         """That of the last evaluation: hyperparameters move in small steps."""
-        last = self._last
-        if last is None or last.shape[:-1] != mean.shape:
+        if self._last is None or self._last.values.shape[:-1] != mean.shape:
             return None
-        return last.to(mean) if bool(last.isfinite().all()) else None
+        values = self._last.values.to(mean)
+        return Start(values) if bool(values.isfinite().all()) else None
 
 
 class LaplaceMarginalLogLikelihood(ApproximateMarginalLogLikelihood):
