@@ -13,6 +13,7 @@ from torch import Tensor
 
 from benchmarks import hyperparameters
 from benchmarks.hyperparameters import Hyperparameters
+from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
@@ -21,12 +22,15 @@ from botorch_binary_context.models import BinaryLaplaceGP, PreferenceLaplaceGP
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.problems import (
     ContextProblem,
-    DuelContextProblem,
     ScaledObjective,
     make_objective,
 )
 
 SLOPE = 3.0
+
+
+# By what a trial observes.
+MODELS = {VALUE: BinaryLaplaceGP, DIFFERENCE: PreferenceLaplaceGP}
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,7 @@ def benchmark_case(
 
     def make(name: str, fitted: Hyperparameters, seeds: int) -> Case:
         seen = problem(make_objective(name))
-        is_duel = isinstance(seen, DuelContextProblem)
-        model_class = PreferenceLaplaceGP if is_duel else BinaryLaplaceGP
+        model_class = MODELS[seen.functional]
         return Case(
             seen,
             lambda X, Y: model_class(X, Y, covar_module=kernel(fitted).to(X)),

@@ -159,7 +159,7 @@ def simulate(name: str, subjects: int = SUBJECTS, seed: int = 0) -> pl.DataFrame
         model = kind.make(functional.trials(rows), truth.answer(rows))
         for n in range(INITIAL_TRIALS + 1, max(CHECKPOINTS) + 1):
             rows = suggest(model, kind.space, kind.rule, seed=n)
-            trial = rows if functional.num_rows == 1 else rows.unsqueeze(-3)
+            trial = functional.trials(rows)
             model = model.condition_on_observations(trial, truth.answer(rows))
             if should_learn(n):
                 learn(model)

@@ -29,7 +29,6 @@ from botorch_binary_context.models import ApproximateMarginalLogLikelihood
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.problems import (
     ContextProblem,
-    DuelContextProblem,
     RefractionProblem,
 )
 from botorch_binary_context.rules import recommend, suggest
@@ -150,7 +149,7 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
         start = time.perf_counter()
         points = suggest(model, space, task.rule, options, seed)  # seeds x sides x d
         seconds = (time.perf_counter() - start) / task.seeds
-        trial = points.unsqueeze(-3) if _is_duel(problem) else points
+        trial = problem.functional.trials(points)
         labels = draw_labels(problem, trial, noise[:, [INITIAL_TRIALS + i]])
         model = model.condition_on_observations(trial, labels)
         if INITIAL_TRIALS + i + 1 in case.refits:
@@ -168,10 +167,6 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
     return {name: torch.stack(column, dim=-1) for name, column in rows.items()}
 
 
-def _is_duel(problem: ContextProblem) -> bool:
-    return isinstance(problem, DuelContextProblem)
-
-
 def draw_randomness(task: Task, case: Case) -> tuple[Tensor, Tensor]:
     r"""What does not depend on the rule: the first trials, and the noise of outcomes.
 
@@ -183,7 +178,7 @@ def draw_randomness(task: Task, case: Case) -> tuple[Tensor, Tensor]:
         The first trials, ``seeds x n x d`` or ``seeds x n x 2 x d`` for duels, and
         uniform numbers, ``seeds x (n + iterations)``.
     """
-    space, sides = case.problem.space, 2 if _is_duel(case.problem) else 1
+    space, sides = case.problem.space, case.problem.functional.num_rows
     free = 1 + sides * space.parameter_bounds.shape[-1]
     generator = torch.Generator()
     first, noise = [], []

@@ -43,6 +43,11 @@ class Functional:
         """How many rows one trial shows."""
         return len(self.weights)
 
+    @property
+    def sees_level(self) -> bool:
+        """Whether a constant that is added to the function changes it."""
+        return sum(self.weights) != 0.0
+
     def __call__(self, values: Tensor, dim: int = -1) -> Tensor:
         r"""What each trial observes of the values of the rows it shows.
 

@@ -43,9 +43,20 @@ def _legendre(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]
 
 
 @lru_cache(maxsize=32)
-def _hermite(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Nodes and weights of Gauss-Hermite quadrature for a standard normal."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(HERMITE_NODES)
+def hermite(
+    dtype: torch.dtype, device: torch.device, number: int = HERMITE_NODES
+) -> tuple[Tensor, Tensor]:
+    r"""Nodes and weights of Gauss-Hermite quadrature for a standard normal.
+
+    Args:
+        dtype: Their dtype.
+        device: Their device.
+        number: How many.
+
+    Returns:
+        The nodes and the weights.
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(number)
     with torch.inference_mode(False):
         return (
             torch.as_tensor(nodes, dtype=dtype, device=device),
@@ -118,7 +129,7 @@ def gaussian_expectation(
     Returns:
         A tensor of the shape of ``mean``.
     """
-    nodes, weights = _hermite(mean.dtype, mean.device)
+    nodes, weights = hermite(mean.dtype, mean.device)
     # The addition, too small to show, keeps the slope of the root finite.
     scale = (variance + torch.finfo(variance.dtype).eps).sqrt()
     f = mean + scale * nodes.reshape(-1, *[1] * mean.ndim)

@@ -381,14 +381,16 @@ def suggest(
 
 def _find_rule(model: LatentGP, rule: str) -> tuple[LatentGP, Rule]:
     """The rule of a name, and the model that asks the kind of trials it is for."""
-    rules = _RULES[model.functional]
+    rules = _RULES.get(model.functional, {})
     if rule in rules:
         return model, rules[rule]
     if isinstance(model, MixedGP):
         for kind, likelihood in enumerate(model.kinds):
-            if rule in _RULES[likelihood.functional]:
-                return model.asking(kind), _RULES[likelihood.functional][rule]
-    kind = "pass/fail outcomes" if rules is BINARY_RULES else "duels"
+            others = _RULES.get(likelihood.functional, {})
+            if rule in others:
+                return model.asking(kind), others[rule]
+    names = {VALUE: "pass/fail outcomes", DIFFERENCE: "duels"}
+    kind = names.get(model.functional, str(model.functional))
     raise UnsupportedError(
         f"Expected ``rule`` to be a rule for {kind}, one of {', '.join(rules)}, "
         f"but got {rule!r}."

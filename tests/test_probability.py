@@ -491,7 +491,7 @@ class TestInverseMillsRatio(StrictTestCase):
 class TestQuadratureCache(StrictTestCase):
     def test_usable_after_inference_mode(self) -> None:
         probability._legendre.cache_clear()
-        probability._hermite.cache_clear()
+        probability.hermite.cache_clear()
         mean, variance = double([0.5]), double([1.0])
         with torch.inference_mode():
             probit_moments(mean, variance)
@@ -503,7 +503,7 @@ class TestQuadratureCache(StrictTestCase):
 
     def test_devices(self) -> None:
         probability._legendre.cache_clear()
-        probability._hermite.cache_clear()
+        probability.hermite.cache_clear()
         mean, variance = double([-1.0, 2.0]), double([0.5, 3.0])
         with RequireDevice():
             probit_moments(mean, variance)

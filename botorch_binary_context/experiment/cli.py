@@ -175,12 +175,12 @@ def _recommend(arguments: argparse.Namespace) -> None:
         best = experiment.recommend()
         context = experiment.settings.space.reference_context()
         context |= _parse_context(arguments.context)
-        is_duel = experiment.settings.feedback.num_sides == 2
+        sees_level = experiment.settings.feedback.functional.sees_level
         graded = [c.name for c in experiment.settings.space.contexts if c.harder]
-    estimate = None if is_duel else best.success_probability(context)
+    estimate = best.success_probability(context) if sees_level else None
     thresholds = {
         name: best.threshold(name, context=context)
-        for name in ([] if is_duel else graded)
+        for name in (graded if sees_level else [])
     }
     data = {
         "parameters": dict(best.parameters),

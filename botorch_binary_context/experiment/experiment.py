@@ -233,7 +233,8 @@ class Experiment:
 
     def _quasi_random(self, number: int) -> tuple[Values, tuple[Values, ...]]:
         """The trial of a point of a scrambled Sobol sequence."""
-        space, sides = self.encoder.context_space, self.settings.feedback.num_sides
+        space = self.encoder.context_space
+        sides = self.settings.feedback.functional.num_rows
         m, k = space.num_contexts, len(space.parameter_dims)
         seed = self._seed(QUASI_RANDOM)
         engine = SobolEngine(m + sides * k, scramble=True, seed=seed)

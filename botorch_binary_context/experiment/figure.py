@@ -60,7 +60,7 @@ def draw_experiment(experiment: Experiment, path: str | Path) -> None:
 
 def _panels(experiment: Experiment, model: LatentGP, encoder: Encoder) -> list[Panel]:
     """What there is to draw."""
-    duels = experiment.settings.feedback.num_sides == 2
+    duels = not experiment.settings.feedback.functional.sees_level
     numeric = _numeric_columns(encoder)
     panels: list[Panel] = []
     if numeric:

@@ -24,6 +24,7 @@ from botorch_binary_context.experiment.variables import (
     Parameter,
     Real,
 )
+from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
 from botorch_binary_context.inference import (
     ExpectationPropagation,
     Inference,
@@ -48,7 +49,7 @@ class Feedback(ABC):
     Attributes:
         kind: Its name.
         outcomes: The names of the outcomes 0 and 1.
-        num_sides: How many sets of parameters a trial shows.
+        functional: What a trial observes of the performance.
         default_rule: The rule if none is given.
         default_kernel: The kernel if none is given and there are contexts.
         rules: The rules there are.
@@ -56,7 +57,7 @@ class Feedback(ABC):
 
     kind: ClassVar[str]
     outcomes: ClassVar[tuple[str, str]]
-    num_sides: ClassVar[int]
+    functional: ClassVar[Functional]
     default_rule: ClassVar[str]
     default_kernel: ClassVar[str]
     rules: ClassVar[Mapping[str, Any]]
@@ -108,7 +109,7 @@ class PassFail(Feedback):
 
     kind: ClassVar[str] = "pass/fail"
     outcomes: ClassVar[tuple[str, str]] = ("fail", "pass")
-    num_sides: ClassVar[int] = 1
+    functional: ClassVar[Functional] = VALUE
     default_rule: ClassVar[str] = "ucb-ald"
     default_kernel: ClassVar[str] = "additive"
     rules: ClassVar[Mapping[str, Any]] = BINARY_RULES
@@ -129,7 +130,7 @@ class Duels(Feedback):
 
     kind: ClassVar[str] = "duels"
     outcomes: ClassVar[tuple[str, str]] = ("second", "first")
-    num_sides: ClassVar[int] = 2
+    functional: ClassVar[Functional] = DIFFERENCE
     default_rule: ClassVar[str] = "muc-ald"
     default_kernel: ClassVar[str] = "product"
     rules: ClassVar[Mapping[str, Any]] = DUEL_RULES
@@ -217,7 +218,7 @@ class Settings:
                 f"Expected ``kernel`` to be one of {', '.join(KERNELS)}, but got "
                 f"{self.kernel!r}."
             )
-        if self.kernel == "additive" and self.feedback.num_sides == 2:
+        if self.kernel == "additive" and not self.feedback.functional.sees_level:
             raise UnsupportedError(
                 "Expected ``kernel`` to be 'multiplicative' or 'product' for duels, "
                 "but got 'additive', which cancels between the two sides."

@@ -34,7 +34,6 @@ from botorch_binary_context.kernels import (
     MultiplicativeContextKernel,
 )
 from botorch_binary_context.means import LinearContextMean
-from botorch_binary_context.models.binary_gp import BinaryGP
 from botorch_binary_context.models.defaults import (
     OUTPUTSCALE,
     binary_covar_module,
@@ -43,8 +42,9 @@ from botorch_binary_context.models.defaults import (
     scale_covar_module,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
-from botorch_binary_context.models.preference_gp import PreferenceGP
+from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.psychometric import SLOPE, SLOPE_SPREAD
 
 #: Hyperparameters by their names.
@@ -125,13 +125,12 @@ class Surrogate:
         Returns:
             A ``n x d`` tensor, or ``n x 2 x d`` for duels.
         """
-        sides = self.settings.feedback.num_sides
-        empty = torch.zeros(
-            0, sides, self.encoder.context_space.dim, dtype=torch.float64, device="cpu"
-        )
+        functional = self.settings.feedback.functional
+        shape = 0, functional.num_rows, self.encoder.context_space.dim
+        empty = torch.zeros(shape, dtype=torch.float64, device="cpu")
         rows = [self.encoder.encode(t.context, t.sides)[None] for t in trials]
         X = torch.cat([empty, *rows])
-        return X.squeeze(-2) if sides == 1 else X
+        return functional.trials(X.flatten(0, 1))
 
     def model(
         self, trials: Sequence[Trial], learned: Hyperparameters, levels: bool
@@ -152,17 +151,16 @@ class Surrogate:
         self._set(prior, self.settings.hyperparameters)
         X = self.rows(trials)
         Y = X.new_tensor([[t.outcome] for t in trials]).reshape(-1, 1)
-        arguments: dict[str, Any] = {
-            "likelihood": self.settings.feedback.likelihood(),
-            "covar_module": prior["covariance"],
-            "mean_module": prior["mean"],
-            "input_transform": self._coordinates(levels),
-            "inference": INFERENCES[self.settings.inference](),
-        }
-        if self.settings.feedback.num_sides == 1:
-            return BinaryGP(X, Y, **arguments).eval()
-        context_dims = range(self.encoder.num_contexts)
-        return PreferenceGP(X, Y, context_dims=context_dims, **arguments).eval()
+        kernel: Any = prior["covariance"]
+        mean: Any = prior["mean"]
+        model = MixedGP(
+            [Observations(X, Y, self.settings.feedback.likelihood())],
+            covar_module=kernel,
+            mean_module=mean,
+            input_transform=self._coordinates(levels),
+            inference=INFERENCES[self.settings.inference](),
+        )
+        return model.eval()
 
     def _coordinates(self, levels: bool) -> InputTransform | None:
         """To values that exist, if not all do, and then to combinations, if any."""
@@ -252,8 +250,8 @@ class Surrogate:
         single = torch.Size()
         mean: Mean = ZeroMean()
         if m == 0:
-            is_duel = self.settings.feedback.num_sides == 2  # which knows no level
-            make = default_covar_module if is_duel else binary_covar_module
+            sees_level = self.settings.feedback.functional.sees_level
+            make = binary_covar_module if sees_level else default_covar_module
             kernel: Kernel = make(dim, single)
         elif self.settings.kernel == "product":
             kernel = product_covar_module(dim, m)

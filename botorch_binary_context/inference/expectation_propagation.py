@@ -29,12 +29,14 @@ from botorch_binary_context.inference.gaussian import (
     GaussianApproximation,
     Inference,
     Start,
+    TiltedLikelihood,
     TrialLikelihood,
     factorize,
     matvec,
 )
 from botorch_binary_context.inference.laplace import laplace_approximation
 from botorch_binary_context.inference.sites import (
+    CURVATURE,
     ClampedLikelihood,
     LocalPosterior,
     Marginals,
@@ -90,12 +92,15 @@ class ExpectationPropagation(Inference):
         Returns:
             The approximation, differentiable once in ``prior_mean`` and ``K``.
         """
-        found, local = self._find_sites(likelihood, prior_mean, K, targets, start)
+        prior = prior_mean, K, targets
+        found, matched, local = self._find_sites(likelihood, *prior, start)
         sites = found
         attached = K.requires_grad or prior_mean.requires_grad
         if torch.is_grad_enabled() and (attached or likelihood.requires_grad):
-            sites = attach_gradient(likelihood, prior_mean, K, targets, sites)
-        return _approximation(likelihood, prior_mean, K, targets, sites, found, local)
+            sites = attach_gradient(matched, *prior, sites)
+        # The evidence is stationary in the sites only where their moments match.
+        kept = found if matched is likelihood else sites
+        return _approximation(likelihood, *prior, sites, kept, local)
 
     def evidence(
         self,
@@ -120,9 +125,13 @@ class ExpectationPropagation(Inference):
         Returns:
             ``log p(c)``, ``batch_shape``, and the ``start`` of this approximation.
         """
-        sites, _ = self._find_sites(likelihood, prior_mean, K, targets, start)
-        evidence = log_evidence(likelihood, prior_mean, K, targets, sites)
-        return evidence, Start(sites.stack())
+        prior = prior_mean, K, targets
+        sites, matched, _ = self._find_sites(likelihood, *prior, start)
+        begin = Start(sites.stack())
+        if matched is not likelihood and torch.is_grad_enabled():
+            # Stationary only where the moments match.
+            sites = attach_gradient(matched, *prior, sites)
+        return log_evidence(likelihood, *prior, sites), begin
 
     def _find_sites(
         self,
@@ -131,17 +140,23 @@ class ExpectationPropagation(Inference):
         K: Tensor,
         targets: Tensor,
         start: Start | None,
-    ) -> tuple[Sites, LocalPosterior | None]:
+    ) -> tuple[Sites, TiltedLikelihood, LocalPosterior | None]:
+        """The sites, the likelihood whose moments they match, the last posterior."""
+        matched: TiltedLikelihood = likelihood
         with torch.no_grad():
             # What rounding allows in single precision.
             tolerance = max(self.tolerance, 1e2 * torch.finfo(K.dtype).eps)
-            search = SiteSearch(likelihood, prior_mean, K, targets, tolerance)
+            curvature = CURVATURE if likelihood.is_log_concave else torch.inf
+            search = SiteSearch(
+                likelihood, prior_mean, K, targets, tolerance, curvature
+            )
             begin, values = None, None
             if start is not None:
                 values, begin = start.values, _extend(search, start)
             sites, error, local = search.run(values, self.max_sweeps, begin)
             if not bool((error <= tolerance).all()):
-                sites, error = self._retry(search, likelihood, sites, error)
+                sites, error, matched = self._retry(search, likelihood, sites, error)
+                local = None
         if not bool((error <= tolerance).all()):
             warnings.warn(
                 "Expectation propagation did not reach its tolerance of "
@@ -151,7 +166,7 @@ class ExpectationPropagation(Inference):
                 NumericsWarning,
                 stacklevel=2,
             )
-        return sites, local
+        return sites, matched, local
 
     def _retry(
         self,
@@ -159,23 +174,37 @@ class ExpectationPropagation(Inference):
         likelihood: TrialLikelihood,
         sites: Sites,
         error: Tensor,
-    ) -> tuple[Sites, Tensor]:
+    ) -> tuple[Sites, Tensor, TiltedLikelihood]:
         """Search again, for elements of the batch whose sites were not found.
 
-        First from Laplace's approximation. If a posterior has several modes, there may
-        be no Gaussian that matches all moments: then without negative sites.
+        First from Laplace's approximation. Where a posterior has several modes, no
+        match may be found: then without negative sites, and with a warning.
         """
         mean, K, targets = search.prior_mean, search.K, search.targets
         start = laplace_approximation(likelihood, mean, K, targets).as_sites()
-        for tried in (likelihood, ClampedLikelihood(likelihood)):
-            again = replace(search, likelihood=tried)
-            found, found_error, _ = again.run(start, self.max_sweeps)
-            better = found_error < error.masked_fill(error <= search.tolerance, 0.0)
-            sites = found.where(better, sites)
-            error = torch.where(better, found_error, error)
-            if bool((error <= search.tolerance).all()):
-                break
-        return sites, error
+        found, found_error, _ = search.run(start, self.max_sweeps)
+        better = found_error < error.masked_fill(error <= search.tolerance, 0.0)
+        sites = found.where(better, sites)
+        error = torch.where(better, found_error, error)
+        missed = ~(error <= search.tolerance)
+        if likelihood.is_log_concave or not bool(missed.any()):
+            return sites, error, likelihood
+        clamped = ClampedLikelihood(likelihood, missed)
+        search = replace(search, likelihood=clamped)
+        found, found_error, _ = search.run(start, self.max_sweeps)
+        better = missed & (found_error <= search.tolerance)
+        if not bool(better.any()):
+            return sites, error, likelihood
+        warnings.warn(
+            "Expectation propagation found no sites that match all moments, as happens "
+            "where a posterior has several modes; sites that widen the posterior are "
+            "left out.",
+            NumericsWarning,
+            stacklevel=2,
+        )
+        sites = found.where(better, sites)
+        error = torch.where(better, found_error, error)
+        return sites, error, replace(clamped, chosen=better)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +212,7 @@ class SiteApproximation(GaussianApproximation):
     r"""A Gaussian approximation by sites that match moments.
 
     Attributes:
-        sites: The sites, without a graph.
+        sites: The sites at which the evidence is evaluated.
         likelihood: The likelihood of the trials.
         targets: Their labels.
         local: The posterior near the sites, if it is known.
@@ -273,7 +302,7 @@ def _inflation(K: Tensor, sites: Sites, cholesky: Tensor) -> Tensor:
 
 
 def attach_gradient(
-    likelihood: TrialLikelihood,
+    likelihood: TiltedLikelihood,
     prior_mean: Tensor,
     K: Tensor,
     targets: Tensor,

@@ -30,7 +30,8 @@ LEAST_DAMPING = 0.2
 # Errors, in posterior standard deviations, below which the posterior is nearly linear.
 NEAR = 0.3
 MAX_INNER_SWEEPS = 25
-# The error after a step is at most so many times the square of that before it.
+# Of likelihoods that are log-concave: the error after a step near the end is at most
+# so many times the square of that before it.
 CURVATURE = 1.0
 # The share of a trial in what is known of its contrast, below which it is weak.
 WEAK = 1e-6
@@ -350,13 +351,15 @@ def _cavity_slopes(
 
 @dataclass(frozen=True)
 class ClampedLikelihood:
-    r"""A likelihood whose sites are never negative.
+    r"""A likelihood whose sites are not negative for some elements of a batch.
 
     Attributes:
         likelihood: The likelihood of the trials.
+        chosen: For which elements, ``batch_shape`` booleans.
     """
 
     likelihood: TiltedLikelihood
+    chosen: Tensor
 
     def tilted_derivatives(
         self, mean: Tensor, variance: Tensor, targets: Tensor
@@ -372,7 +375,11 @@ class ClampedLikelihood:
             The value and the derivatives.
         """
         tilted = self.likelihood.tilted_derivatives(mean, variance, targets)
-        return replace(tilted, negative_hessian=tilted.negative_hessian.clamp_min(0.0))
+        curvature = tilted.negative_hessian
+        clamped = torch.where(
+            self.chosen.unsqueeze(-1), curvature.clamp_min(0.0), curvature
+        )
+        return replace(tilted, negative_hessian=clamped)
 
 
 @dataclass(frozen=True)
@@ -386,6 +393,8 @@ class SiteSearch:
         targets: Labels, ``batch_shape x n``.
         tolerance: How far the moments may be from their match, in posterior standard
             deviations.
+        curvature: The error after a step near the end is at most so many times the
+            square of that before it; infinite if that is not known.
     """
 
     likelihood: TiltedLikelihood
@@ -393,6 +402,7 @@ class SiteSearch:
     K: Tensor
     targets: Tensor
     tolerance: float
+    curvature: float = CURVATURE
 
     def run(
         self,
@@ -513,7 +523,7 @@ class SiteSearch:
                 break
             last = local.error
             sites, left = self._advance(local, moves, pace)
-            expected = torch.maximum(left, CURVATURE * last.square())
+            expected = torch.maximum(left, self.curvature * last.square())
             error = torch.where(moves & pace.is_near, expected, last)
             if bool((error <= self.tolerance).all()):
                 return sites, error, local

@@ -10,7 +10,6 @@ import torch
 from gpytorch.priors import Prior
 from torch import Tensor
 from torch.distributions import Beta
-from torch.nn import Module
 
 
 class BetaPrior(Prior):
@@ -30,12 +29,12 @@ class BetaPrior(Prior):
             concentration1: The weight of rates near 1.
             concentration0: The weight of rates near 0.
         """
-        Module.__init__(self)
+        # Which calls that of ``Module``, and so comes before there are buffers.
+        torch.distributions.Distribution.__init__(self, validate_args=False)
         concentrations = torch.tensor(
             [concentration1, concentration0], dtype=torch.double, device="cpu"
         )
         self.register_buffer("concentrations", concentrations)
-        torch.distributions.Distribution.__init__(self, validate_args=False)
 
     def _distribution(self) -> Beta:
         return Beta(*self.concentrations.unbind(), validate_args=False)

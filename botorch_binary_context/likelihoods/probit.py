@@ -15,7 +15,7 @@ from functools import partial
 from statistics import NormalDist
 
 import torch
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.utils.probability.utils import log_phi
 from gpytorch.constraints import Interval
 from gpytorch.priors import Prior
@@ -176,7 +176,8 @@ class ProbitLikelihood(OutcomeLikelihood):
         Returns:
             ``f``.
         """
-        guess, highest = float(self.guess_rate), 1 - float(self.lapse_rate)
+        guess = _as_float(self.guess_rate, "guess_rate")
+        highest = 1 - _as_float(self.lapse_rate, "lapse_rate")
         share = (probability - guess) / (highest - guess)
         if not 0.0 < share < 1.0:
             raise InputDataError(
@@ -337,6 +338,16 @@ def _set_rate(likelihood: ProbitLikelihood, value: Tensor, name: str) -> None:
     raw: Tensor = getattr(likelihood, f"raw_{name}")
     value = constraint.inverse_transform(value.to(raw)).expand_as(raw)
     likelihood.initialize(**{f"raw_{name}": value})
+
+
+def _as_float(rate: float | Tensor, name: str) -> float:
+    if not isinstance(rate, Tensor):
+        return rate
+    if rate.numel() != 1:
+        raise UnsupportedError(
+            f"Expected ``{name}`` to be one number, but got {rate.numel()} of a batch."
+        )
+    return float(rate.detach())
 
 
 def _log(value: float | Tensor) -> float | Tensor:

@@ -768,24 +768,30 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
             self.train_targets = targets
         self._drop_cache()
 
-    def _transform_trials(self, trials: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Transform the rows of trials: transforms know no pairs."""
+    def _transform_trials(
+        self,
+        trials: Sequence[Tensor],
+        transform: Callable[[Tensor], Tensor] | None = None,
+    ) -> tuple[Tensor, ...]:
+        """Transform the rows of trials, which know no pairs, of all kinds at once."""
+        transform = self.transform_inputs if transform is None else transform
+        functionals = [likelihood.functional for likelihood in self.kinds]
+        sizes = [
+            functional.num_rows * count
+            for functional, count in zip(functionals, self._counts, strict=True)
+        ]
+        rows = transform(self._rows(trials)).split(sizes, dim=-2)
         return tuple(
-            likelihood.functional.trials(
-                self.transform_inputs(likelihood.functional.rows(part))
-            )
-            for likelihood, part in zip(self.kinds, trials, strict=True)
+            functional.trials(part)
+            for functional, part in zip(functionals, rows, strict=True)
         )
 
     def _set_transformed_inputs(self) -> None:
         if hasattr(self, "input_transform") and not self._has_transformed_inputs:
             trials, transform = self.train_inputs, self.input_transform
             with torch.no_grad():
-                transformed = tuple(
-                    likelihood.functional.trials(
-                        transform.preprocess_transform(likelihood.functional.rows(part))
-                    )
-                    for likelihood, part in zip(self.kinds, trials, strict=True)
+                transformed = self._transform_trials(
+                    trials, transform.preprocess_transform
                 )
             self.set_train_data(transformed, strict=False)
             self._original_trials = trials

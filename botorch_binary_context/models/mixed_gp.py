@@ -12,7 +12,6 @@ from botorch.models.transforms.input import InputTransform
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 
-from botorch_binary_context.functionals import VALUE
 from botorch_binary_context.inference import Inference
 from botorch_binary_context.models.defaults import (
     binary_covar_module,
@@ -65,8 +64,8 @@ class MixedGP(LatentGP):
 
     def _make_covar_module(self, dim: int) -> Kernel:
         # Duels alone know no level.
-        has_values = any(known.functional == VALUE for known in self.kinds)
-        make = binary_covar_module if has_values else default_covar_module
+        sees_level = any(known.functional.sees_level for known in self.kinds)
+        make = binary_covar_module if sees_level else default_covar_module
         return make(dim, self.batch_shape)
 
     def asking(self, kind: int) -> Self:

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
 from botorch_binary_context.models.validation import check_duel_contexts
 from botorch_binary_context.probability import normal_cdf
 from botorch_binary_context.problems.objective import ScaledObjective
@@ -29,6 +30,9 @@ class ContextProblem(Module, ABC):
     An outcome is 1 with probability ``Φ(f)``, where ``f`` is what the trial observes of
     the latent function ``f(s,x)``, unless the problem says otherwise.
     """
+
+    #: What a trial observes.
+    functional: Functional = VALUE
 
     @property
     @abstractmethod
@@ -179,6 +183,8 @@ class DuelContextProblem(_MultiplicativeProblem):
         >>> Y = problem.observe(X)  # 5 x 1
     """
 
+    functional: Functional = DIFFERENCE
+
     def success_probability(self, X: Tensor) -> Tensor:
         r"""The probability that the first side of a duel is preferred.
 
@@ -195,8 +201,7 @@ class DuelContextProblem(_MultiplicativeProblem):
                 f"{list(X.shape)}."
             )
         check_duel_contexts(X, context_dims=[0])
-        first, second = self.latent(X).unbind(dim=-1)
-        return normal_cdf(first - second)
+        return normal_cdf(self.functional(self.latent(X)).squeeze(-1))
 
 
 class ThresholdContextProblem(BenchmarkProblem):

@@ -76,7 +76,7 @@ class TestAsk:
         expected = ["quasi-random"] * 3 + [str(settings.rule)] * 2
         assert [t.chosen_by for t in trials] == expected
         for trial in trials:
-            assert len(trial.sides) == settings.feedback.num_sides
+            assert len(trial.sides) == settings.feedback.functional.num_rows
             check_values(trial, settings.space)
             assert trial.outcome == int(answer(trial))
 

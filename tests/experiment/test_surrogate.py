@@ -10,7 +10,7 @@ from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import ModelFittingError
 from torch import Tensor
 
-from botorch_binary_context import BinaryGP, PreferenceGP
+from botorch_binary_context import DIFFERENCE, VALUE
 from botorch_binary_context.experiment import (
     Context,
     NamedSpace,
@@ -48,7 +48,7 @@ every_kind = pytest.mark.parametrize("settings", EVERY_KIND)
 
 def make_trials(settings: Settings, n: int, seed: int = 0) -> list[Trial]:
     """Answered trials at random."""
-    encoder, sides = settings.encoder(), settings.feedback.num_sides
+    encoder, sides = settings.encoder(), settings.feedback.functional.num_rows
     low, high = encoder.context_space.bounds
     trials = []
     for i, u in enumerate(uniform(n, sides, len(low), seed=seed), start=1):
@@ -85,8 +85,8 @@ class TestModel:
     def test_data(self, settings: Settings) -> None:
         maker, trials = Surrogate(settings), make_trials(settings, 6)
         model = maker.model(trials, {}, levels=True)
-        two = settings.feedback.num_sides == 2
-        assert isinstance(model, PreferenceGP if two else BinaryGP)
+        two = settings.feedback.functional.num_rows == 2
+        assert model.functional == (DIFFERENCE if two else VALUE)
         expected = [maker.encoder.encode(t.context, t.sides) for t in trials]
         X = torch.stack(expected) if two else torch.cat(expected)
         torch.testing.assert_close(model.train_inputs[0], X)
