@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import coverage
 from benchmarks.definitions import STUDIES
 from botorch_binary_context import BINARY_RULES, DUEL_RULES
 from botorch_binary_context.experiment import Settings
@@ -203,7 +204,7 @@ class TestStudies:
 
     @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
     def test_commands_name_studies(self, page: Path) -> None:
-        assert set(STUDY.findall(read(page))) <= set(STUDIES)
+        assert set(STUDY.findall(read(page))) <= {*STUDIES, coverage.NAME}
 
 
 def test_settings_of_the_experiment_page(tmp_path: Path) -> None:

@@ -23,11 +23,13 @@ def run_block(block: str) -> dict[str, Any]:
 
 def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first, second, third = python_blocks()
-    loop = run_block(first + second)  # which goes on with its model
+    first, second, third, fourth = python_blocks()
+    loop = run_block(first + second + third)  # which go on with its model
     assert abs(float(loop["best"]) - 0.7) < 0.1
     assert loop["exact"].mean.shape == loop["trials"].shape[:1] + (1,)
-    experiment = run_block(third)
+    assert loop["trial"].shape == (1, 2)
+    assert loop["duel"].shape == (2, 2)
+    experiment = run_block(fourth)
     best = experiment["best"]
     assert set(best.parameters) == set(best.uncertainty) == {"sphere", "cylinder"}
     assert 0 < best.success_probability({"size": 0.2}).mean < 1

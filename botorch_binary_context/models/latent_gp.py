@@ -542,7 +542,7 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
             samples = sample_contrasts(*data, num_samples, seed)
         else:
             samples = extend_samples(*data, *warm, seed=seed)
-        self._samples = {key: samples}
+        self._samples[key] = samples
         return samples
 
     def _check_output_indices(self, output_indices: list[int] | None) -> None:
