@@ -529,7 +529,10 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         key = num_samples, seed
         if key in self._samples:
             return self._samples[key]
-        approximation = self.approximation
+        # Chains begin near the truth only if they begin at matched moments.
+        matched = isinstance(self.inference, ExpectationPropagation)
+        model = self if matched else self.with_inference(ExpectationPropagation())
+        approximation = model.approximation
         data = (
             self.trial_likelihood,
             approximation.prior_mean.detach(),

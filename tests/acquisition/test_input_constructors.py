@@ -17,6 +17,7 @@ from botorch_binary_context import (
     ContextualJointEntropySearch,
     LatentUpperConfidenceBound,
     MaximallyUncertainChallenge,
+    MomentMatchedKnowledgeGradient,
     OneShotContextualBinaryKnowledgeGradient,
     PreferenceLaplaceGP,
     acquisition,
@@ -37,6 +38,7 @@ REQUIRED: dict[Any, dict[str, Any]] = {
     ContextualBinaryKnowledgeGradient: {"space": BINARY.space},
     OneShotContextualBinaryKnowledgeGradient: {"space": BINARY.space},
     ContextualJointEntropySearch: {"space": BINARY.space},
+    MomentMatchedKnowledgeGradient: {"space": BINARY.space},
 }
 SETTINGS: dict[Any, dict[str, Any]] = {
     BinaryUpperConfidenceBound: {"beta": 0.3},
@@ -46,6 +48,7 @@ SETTINGS: dict[Any, dict[str, Any]] = {
     ContextualBinaryKnowledgeGradient: {"num_points": 7, "current_value": double(0.5)},
     OneShotContextualBinaryKnowledgeGradient: {"current_value": double(0.5)},
     ContextualJointEntropySearch: {"num_paths": 3, "mixture": True, "seed": 0},
+    MomentMatchedKnowledgeGradient: {"num_points": 7},
 }
 every_class = pytest.mark.parametrize("acqf_class", list(REQUIRED))
 

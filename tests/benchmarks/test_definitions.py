@@ -24,12 +24,14 @@ class TestStudies(StrictTestCase):
             "refraction": (9, 8, 20),
             "refraction-anywhere": (12, 6, 40),
             "refraction-steps": (4, 9, 40),
+            "refraction-inference": (3, 4, 40),
         }
         self.assertEqual(sizes, expected)
         lengths = {name: study.iterations for name, study in STUDIES.items()}
         self.assertEqual(lengths.pop("refraction"), 260)
         self.assertEqual(lengths.pop("refraction-anywhere"), 150)
         self.assertEqual(lengths.pop("refraction-steps"), 150)
+        self.assertEqual(lengths.pop("refraction-inference"), 100)
         self.assertEqual(set(lengths.values()), {60})
 
     def test_paper_tables(self) -> None:

@@ -38,6 +38,7 @@ class TestTable:
             "ucb-ald",
             "ts-ald",
             "cbkg",
+            "mkg",
             "ucb-random",
             "ts-random",
             "bald",
@@ -56,6 +57,7 @@ class TestTable:
             "bald",
             "random",
             "kg",
+            "mkg",
             "cjes",
         }
 
