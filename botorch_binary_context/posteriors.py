@@ -8,6 +8,7 @@ exact moments and with samples that follow from the joint latent posterior.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from statistics import NormalDist
 
@@ -19,8 +20,10 @@ from botorch.sampling.get_sampler import GetSampler
 from botorch.sampling.normal import SobolQMCNormalSampler
 from botorch.sampling.stochastic_samplers import StochasticSampler
 from botorch.utils.probability.utils import log_phi
+from botorch.utils.sampling import manual_seed
 from gpytorch.distributions import MultivariateNormal
 from linear_operator.utils.cholesky import psd_safe_cholesky
+from linear_operator.utils.warnings import NumericalWarning
 from torch import Tensor
 from torch.special import ndtr
 
@@ -325,12 +328,13 @@ class ExactPosterior(Posterior):
         Returns:
             A ``len(value) x batch_shape x q x 1`` tensor.
         """
-        errors = []
-        for quantile in self.quantile(value).squeeze(-1):
-            z = (quantile - self.means) * self._within.rsqrt()
-            density = (log_phi(z).exp() * self._within.rsqrt()).mean(dim=0)
-            errors.append(self._error(ndtr(z)) / density)
-        return torch.stack(errors).unsqueeze(-1)
+        step = (torch.minimum(value, 1 - value) / 2).clamp_max(0.05)
+        wide = self.quantile(value + step) - self.quantile(value - step)
+        slope = wide.squeeze(-1) / (2 * step.view(-1, *[1] * self.means[0].ndim))
+        center = self.quantile(value).squeeze(-1).unsqueeze(1)  # of every draw
+        below = ndtr((center - self.means) * self._within.rsqrt())
+        error = below.std(dim=1) / self.num_samples**0.5
+        return (error * slope).unsqueeze(-1)
 
     def probability_quantile(self, value: Tensor) -> Tensor:
         r"""Quantiles of the success probability of trials at the points.
@@ -358,8 +362,10 @@ class ExactPosterior(Posterior):
         """
         shape = torch.Size([1]) if sample_shape is None else torch.Size(sample_shape)
         index = torch.randint(self.num_samples, shape, device=self.device)
-        means = self.means[index.flatten()].unflatten(0, shape)
-        root = psd_safe_cholesky(raise_variance(self.covariance))
+        means = self.means[index.flatten()].reshape(shape + self.means.shape[1:])
+        with warnings.catch_warnings():  # at rows of the data nothing is left to draw
+            warnings.simplefilter("ignore", NumericalWarning)
+            root = psd_safe_cholesky(raise_variance(self.covariance))
         noise = torch.randn_like(means).unsqueeze(-1)
         return means.unsqueeze(-1) + root @ noise
 
@@ -372,7 +378,15 @@ def _get_sampler_exact(
     posterior: ExactPosterior, sample_shape: torch.Size, *, seed: int | None = None
 ) -> MCSampler:
     """Draws, since a mixture has no base samples."""
-    return StochasticSampler(sample_shape=sample_shape, seed=seed)
+    return _SeededSampler(sample_shape=sample_shape, seed=seed)
+
+
+class _SeededSampler(StochasticSampler):
+    """The same draws at every call."""
+
+    def forward(self, posterior: Posterior) -> Tensor:
+        with manual_seed(self.seed):
+            return posterior.rsample(self.sample_shape)
 
 
 def _mixture_quantile(means: Tensor, variance: Tensor, probability: float) -> Tensor:

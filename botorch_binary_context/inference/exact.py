@@ -131,6 +131,7 @@ def sample_contrasts(
         chains = _Chains.of(likelihood, prior_mean, K, targets, sites)
         shape = num_samples, *prior_mean.shape
         z = torch.randn(shape, dtype=K.dtype, device=K.device)
+        z = chains.choose(z)
         return ContrastSamples(chains.run(z, COLD_TURNS), prior_mean, K)
 
 
@@ -240,6 +241,21 @@ class _Chains:
     def coordinates(self, g: Tensor) -> Tensor:
         return _apply(self.to_coordinates, g - self.center)
 
+    def choose(self, z: Tensor) -> Tensor:
+        """Draws of the base measure, chosen anew by how likely they are.
+
+        A chain that began where the likelihood excludes it would be stuck there, and
+        few go from one mode to another.
+        """
+        if not z.numel():
+            return z
+        g, at = self._evaluate(z)
+        weight = (at.value - self._site(g)).sum(dim=-1)
+        return _resample(z, weight)
+
+    def _site(self, g: Tensor) -> Tensor:
+        return g * (self.sites.location - self.sites.precision * g / 2)
+
     def run(self, z: Tensor, num_turns: int) -> Tensor:
         """The contrasts of chains after some turns."""
         steps = STEPS
@@ -284,9 +300,8 @@ class _Chains:
         self, g: Tensor, at: LogDerivatives, z: Tensor, p: Tensor
     ) -> Tensor:
         """That of coordinates and momenta."""
-        site = g * (self.sites.location - self.sites.precision * g / 2)
         normal = (z.square() + p.square()).sum(dim=-1) / 2
-        return (at.value - site).sum(dim=-1) - normal
+        return (at.value - self._site(g)).sum(dim=-1) - normal
 
 
 def _apply(matrix: Tensor, vectors: Tensor) -> Tensor:
