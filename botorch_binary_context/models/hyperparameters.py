@@ -28,14 +28,14 @@ from botorch_binary_context.models.latent_gp import LatentGP
 DIFFERENCE = 0.1
 # The Gaussian is this much wider than the curvature says, so that tails are reached.
 WIDENING = 1.2
-# Candidates for each draw.
-OVERSAMPLING = 2
 # Bounds of its standard deviations: data may say next to nothing in some direction.
 NARROWEST, WIDEST = 0.01, 1.5
 FARTHEST = 2.0  # standard deviations that its center may be from the model's values
 
 
-def draw_hyperparameters(model: LatentGP, num_draws: int = 32, seed: int = 0) -> LatentGP:
+def draw_hyperparameters(
+    model: LatentGP, num_draws: int = 32, seed: int = 0
+) -> LatentGP:
     r"""The model with draws from the posterior of its hyperparameters.
 
     Args:
@@ -53,18 +53,15 @@ def draw_hyperparameters(model: LatentGP, num_draws: int = 32, seed: int = 0) ->
     if not center.shape[-1]:
         return expand_model(model, num_draws)
     center, root = _fit_gaussian(model, coordinates, center)
-    number = OVERSAMPLING * num_draws
     z = draw_sobol_normal_samples(
-        center.shape[-1], number, dtype=center.dtype, device=center.device, seed=seed
+        center.shape[-1], num_draws, dtype=center.dtype, device=center.device, seed=seed
     )
-    z = z.view(number, *[1] * (center.ndim - 1), -1).expand(number, *center.shape)
+    z = z.view(num_draws, *[1] * (center.ndim - 1), -1).expand(num_draws, *center.shape)
     u = center + (root @ z.unsqueeze(-1)).squeeze(-1)
-    candidates = expand_model(model, number)
+    draws = expand_model(model, num_draws)
     with torch.no_grad():
-        log_weights = coordinates.log_posterior(candidates, u) + z.square().sum(-1) / 2
-        u = _choose(u, log_weights, num_draws)
-        draws = expand_model(model, num_draws)
-        coordinates.write(draws, u)
+        density = coordinates.log_posterior(draws, u)
+        coordinates.write(draws, _choose(u, density + z.square().sum(dim=-1) / 2))
     return draws
 
 
@@ -78,20 +75,23 @@ def expand_model(model: LatentGP, number: int) -> LatentGP:
     Returns:
         A model with batch shape ``number x batch_shape``.
     """
-    shape = torch.Size([number])
-    expanded = model.expand_data(shape)
+    expanded = model.expand_data(torch.Size([number]))
     for module in expanded.modules():
-        _expand_module(module, shape)
+        _expand_module(module, number, model.batch_shape)
     return expanded
 
 
-def _expand_module(module: Module, shape: torch.Size) -> None:
-    free = {n: p for n, p in module._parameters.items() if p is not None and p.requires_grad}
-    for name, parameter in free.items():
-        values = parameter.detach().expand(shape + parameter.shape).clone()
-        module._parameters[name] = Parameter(values)
-    if free and isinstance(module, Kernel):
-        module.batch_shape = shape + module.batch_shape
+def _expand_module(module: Module, number: int, batch: torch.Size) -> None:
+    own = {
+        name: parameter
+        for name, parameter in module._parameters.items()
+        if parameter is not None and parameter.shape[: len(batch)] == batch
+    }
+    for name, parameter in own.items():
+        values = parameter.detach().expand(number, *parameter.shape).clone()
+        module._parameters[name] = Parameter(values, parameter.requires_grad)
+    if own and isinstance(module, Kernel):
+        module.batch_shape = torch.Size([number, *module.batch_shape])
 
 
 def _fit_gaussian(
@@ -114,14 +114,19 @@ def _fit_gaussian(
     return center, WIDENING * root
 
 
-def _choose(u: Tensor, log_weights: Tensor, number: int) -> Tensor:
-    """Draws in proportion to their weights, with as little chance as possible."""
+def _choose(u: Tensor, log_weights: Tensor) -> Tensor:
+    """As many draws in proportion to their weights, with as little chance as possible.
+
+    Most weights are nearly equal, and most draws are then chosen once, which keeps them
+    evenly spread.
+    """
     weights = log_weights.nan_to_num(nan=-torch.inf).softmax(dim=0).movedim(0, -1)
+    number = weights.shape[-1]
     marks = (torch.arange(number, dtype=u.dtype, device=u.device) + 0.5) / number
-    marks = marks.expand(*weights.shape[:-1], number).contiguous()
+    marks = marks.expand_as(weights).contiguous()
     index = torch.searchsorted(weights.cumsum(dim=-1).contiguous(), marks)
-    index = index.clamp_max(weights.shape[-1] - 1).movedim(-1, 0)
-    return u.gather(0, index.unsqueeze(-1).expand(*index.shape, u.shape[-1]))
+    index = index.clamp_max(number - 1).movedim(-1, 0)
+    return u.gather(0, index.unsqueeze(-1).expand_as(u))
 
 
 @dataclass(frozen=True)
