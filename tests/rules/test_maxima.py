@@ -24,7 +24,7 @@ from botorch_binary_context import (
     suggest,
 )
 from botorch_binary_context.rules import (
-    Search,
+    Selection,
     most_informative,
 )
 from tests.helpers import (
@@ -173,8 +173,8 @@ def test_an_informative_context_inside_the_box() -> None:
     Y = (s < -1).double().unsqueeze(-1)
     model = BinaryLaplaceGP(X, Y, covar_module=kernel)
     space = ContextSpace(double([[-3.0, 0.0], [3.0, 1.0]]), [0], [0.0])
-    search = Search(model, space, SearchOptions())
-    context = most_informative(search, double([[0.5]]))
+    selection = Selection(model, space, SearchOptions())
+    context = most_informative(selection, double([[0.5]]))
     grid = torch.linspace(-3, 3, 1001).double()
     trials = torch.stack([grid, torch.full_like(grid, 0.5)], dim=-1).unsqueeze(-2)
     expected = grid[information(model, trials).argmax()]

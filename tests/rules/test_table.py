@@ -17,7 +17,7 @@ from botorch_binary_context import (
     suggest,
 )
 from botorch_binary_context.rules import (
-    Search,
+    Selection,
     TwoStages,
     at_reference,
 )
@@ -69,9 +69,9 @@ class TestTable:
     def test_a_new_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A rule by the posterior mean, in the reference context."""
 
-        def by_posterior_mean(search: Search) -> Tensor:
-            return search.maximize_parameters(
-                lambda X: search.model.posterior_mean(X).squeeze(-1)
+        def by_posterior_mean(selection: Selection) -> Tensor:
+            return selection.maximize_parameters(
+                lambda X: selection.model.posterior_mean(X).squeeze(-1)
             )
 
         for rules, model_class in (
@@ -88,7 +88,9 @@ class TestTable:
 
     def test_a_row_of_a_whole_trial(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(
-            BINARY_RULES, "middle", lambda search: search.space.bounds.mean(0, True)
+            BINARY_RULES,
+            "middle",
+            lambda selection: selection.space.bounds.mean(0, True),
         )
         trial = suggest(context_model(BinaryLaplaceGP), SPACE, "middle")
         assert torch.equal(trial, double([[0.5, 0.5]]))
