@@ -147,9 +147,8 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
     for i in range(task.iterations):
         seed = derive_seed(task.study, task.function, task.rule, i)
         start = time.perf_counter()
-        points = suggest(model, space, task.rule, options, seed)  # seeds x sides x d
+        trial = suggest(model, space, task.rule, options, seed)
         seconds = (time.perf_counter() - start) / task.seeds
-        trial = problem.functional.trials(points)
         labels = draw_labels(problem, trial, noise[:, [INITIAL_TRIALS + i]])
         model = model.condition_on_observations(trial, labels)
         if INITIAL_TRIALS + i + 1 in case.refits:
@@ -158,7 +157,7 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
             fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
         best = recommend(model, space).unsqueeze(-2)  # seeds x 1 x (d - m)
         rows["score"].append(problem.score(best).squeeze(-1))
-        rows["context"].append(points[:, 0, 0])
+        rows["context"].append(problem.functional.rows(trial)[:, 0, 0])
         rows["seconds"].append(torch.full((task.seeds,), seconds))
         if isinstance(problem, RefractionProblem):
             sphere, cylinder = problem.error(best).squeeze(-2).unbind(-1)

@@ -7,11 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import Functional
+from botorch_binary_context.numerics.optim import draw_points
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class TrialSpace:
     Attributes:
         space: The box of the rows of trials.
         functional: What a trial observes: it says how many rows a trial has.
+        context: The context of all trials, ``m`` numbers or, for a batch of models,
+            ``batch_shape x m``; by default it is free.
 
     Example:
         >>> duels = TrialSpace(space, DIFFERENCE)
@@ -32,6 +34,7 @@ class TrialSpace:
 
     space: ContextSpace
     functional: Functional
+    context: Tensor | None = None
 
     @property
     def num_rows(self) -> int:
@@ -42,7 +45,8 @@ class TrialSpace:
     def bounds(self) -> Tensor:
         """The ``2 x k`` bounds of the free variables, contexts first."""
         sides = [self.space.parameter_bounds] * self.num_rows
-        return torch.cat([self.space.context_bounds, *sides], dim=-1)
+        free = [] if self.context is not None else [self.space.context_bounds]
+        return torch.cat([*free, *sides], dim=-1)
 
     def decode(self, variables: Tensor) -> Tensor:
         r"""The trials that free variables make.
@@ -53,9 +57,12 @@ class TrialSpace:
         Returns:
             A ``... x num_rows x d`` tensor, whose rows share their context.
         """
-        m = self.space.num_contexts
-        parameters = variables[..., m:].unflatten(-1, (self.num_rows, -1))
-        return self.space.join(parameters, variables[..., None, :m])
+        k = self.num_rows * len(self.space.parameter_dims)
+        m = variables.shape[-1] - k
+        shape = self.num_rows, len(self.space.parameter_dims)
+        parameters = variables[..., m:].unflatten(-1, shape)
+        context = variables[..., :m] if self.context is None else self.context
+        return self.space.join(parameters, context.unsqueeze(-2))
 
     def scale(self, unit: Tensor) -> Tensor:
         r"""The trials of points of the unit cube.
@@ -92,5 +99,4 @@ class TrialSpace:
         Returns:
             A ``n x num_rows x d`` tensor.
         """
-        points = draw_sobol_samples(self.bounds, n=n, q=1, seed=seed).squeeze(-2)
-        return self.decode(points)
+        return self.decode(draw_points(self.bounds, n, seed))

@@ -27,6 +27,7 @@ from botorch_binary_context.rules.parameters import (
     by_ucb,
     by_uncertain_challenge,
 )
+from botorch_binary_context.rules.registry import RuleTable
 from botorch_binary_context.rules.suggestion import frozen, recommend, suggest
 from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES, TwoStages
 
@@ -34,6 +35,7 @@ __all__ = [
     "BINARY_RULES",
     "DUEL_RULES",
     "Rule",
+    "RuleTable",
     "Selection",
     "TwoStages",
     "at_random",

@@ -13,8 +13,10 @@ import torch
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.goals import AtReference, Goal
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import SearchOptions, maximize
+from botorch_binary_context.pending import expect_outcomes
 from botorch_binary_context.trials import TrialSpace
 
 # Quasi-random points come in this many sets, so that their neighbors are found once.
@@ -28,19 +30,50 @@ class Selection:
     r"""What a rule has to go by.
 
     Attributes:
-        model: The model of the trials so far.
+        model: The model of the trials so far; pending ones are taken to come out as is
+            to be expected.
         space: The box of the rows of trials.
         options: The effort of the search for ``x`` or for the whole trial.
+        goal: What the parameters should be good at.
+        context: The context of the trial, if it is given: ``m`` numbers or
+            ``batch_shape x m``.
+        answered: The model of the answered trials alone, if others are pending.
+        pending: The pending trials, in the layout of ``train_X``, if there are any.
     """
 
     model: LatentGP
     space: ContextSpace
     options: SearchOptions
+    goal: Goal = AtReference()
+    context: Tensor | None = None
+    answered: LatentGP | None = None
+    pending: Tensor | None = None
 
     @cached_property
     def trials(self) -> TrialSpace:
         """The box of whole trials."""
-        return TrialSpace(self.space, self.model.functional)
+        return TrialSpace(self.space, self.model.functional, self.context)
+
+    @property
+    def answered_model(self) -> LatentGP:
+        """The model of the answered trials alone."""
+        return self.model if self.answered is None else self.answered
+
+    def await_trials(self, pending: Tensor) -> Selection:
+        r"""The same, with more trials pending.
+
+        Args:
+            pending: The trials, in the layout of ``train_X``.
+
+        Returns:
+            A selection that takes them into account.
+        """
+        model = expect_outcomes(self.model, pending)
+        if self.pending is not None:
+            dim = -self.model.functional.trial_dim - 1
+            pending = torch.cat([self.pending, pending], dim=dim)
+        answered = self.answered_model
+        return replace(self, model=model, answered=answered, pending=pending)
 
     @property
     def coarse_options(self) -> SearchOptions:
@@ -71,21 +104,30 @@ class Selection:
         seed = draw_point_set()
         return maximize(function, bounds, self.model.batch_shape, options, seed=seed)[0]
 
-    def maximize_parameters(self, score: Callable[[Tensor], Tensor]) -> Tensor:
-        r"""The parameters that maximize a score of trials in the reference context.
+    def maximize_goal(self, score: Callable[[Tensor], Tensor]) -> Tensor:
+        r"""The parameters that maximize a score of parameters.
 
         Args:
-            score: Maps ``r x batch_shape x 1 x d`` trials to ``r x batch_shape``
+            score: Maps ``r x batch_shape x (d - m)`` parameters to ``r x batch_shape``
                 values.
 
         Returns:
             A ``batch_shape x 1 x (d - m)`` tensor.
         """
-        chosen = self.maximize(
-            lambda x: score(self.space.at_reference(x).unsqueeze(-2)),
-            self.space.parameter_bounds,
-        )
-        return chosen.unsqueeze(-2)
+        return self.maximize(score, self.space.parameter_bounds).unsqueeze(-2)
+
+    def maximize_parameters(self, score: Callable[[Tensor], Tensor]) -> Tensor:
+        r"""The parameters that maximize a score of trials in the context of the goal.
+
+        Args:
+            score: Maps ``r x batch_shape x K x d`` trials, the same parameters in each
+                context of the goal, to ``r x batch_shape`` values. In the reference
+                context, or any other one, there is one row.
+
+        Returns:
+            A ``batch_shape x 1 x (d - m)`` tensor.
+        """
+        return self.maximize_goal(lambda x: score(self.goal.rows(self.space, x)))
 
     def maximize_trial(
         self,
@@ -110,7 +152,11 @@ class Selection:
 
 
 class Rule(Protocol):
-    r"""Chooses a trial: any function, or any object that can be called like one."""
+    r"""Chooses a trial: any function, or any object that can be called like one.
+
+    A rule that is for one kind of trials may say so by an attribute ``functional``, for
+    example ``VALUE`` for pass/fail outcomes.
+    """
 
     def __call__(self, selection: Selection, /) -> Tensor:
         r"""Choose a trial for every element of the model's batch.

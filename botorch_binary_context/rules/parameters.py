@@ -9,12 +9,11 @@ from statistics import NormalDist
 import torch
 from torch import Tensor
 
-from botorch_binary_context.acquisition.analytic import (
-    BinaryUpperConfidenceBound,
-    LatentUpperConfidenceBound,
-    MaximallyUncertainChallenge,
-)
 from botorch_binary_context.acquisition.entropy_search import maximize_paths
+from botorch_binary_context.acquisition.goal_bounds import (
+    GoalUpperConfidenceBound,
+    LatentGoalUpperConfidenceBound,
+)
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from botorch_binary_context.rules.base import Selection, draw_point_set
 from botorch_binary_context.sampling.paths import draw_sample_paths
@@ -24,20 +23,24 @@ BOLD_BETA = NormalDist().inv_cdf(0.99)
 
 def by_ucb(selection: Selection) -> Tensor:
     r"""Parameters of the largest binary upper confidence bound."""
-    acqf = BinaryUpperConfidenceBound(selection.model)
-    return selection.maximize_parameters(acqf.evaluate)
+    acqf = GoalUpperConfidenceBound(selection.model, selection.space, selection.goal)
+    return selection.maximize_goal(acqf.bound_at)
 
 
 def by_bold_ucb(selection: Selection) -> Tensor:
     r"""Parameters of the largest binary UCB at 99 instead of 95 %: more exploration."""
-    acqf = BinaryUpperConfidenceBound(selection.model, beta=BOLD_BETA)
-    return selection.maximize_parameters(acqf.evaluate)
+    acqf = GoalUpperConfidenceBound(
+        selection.model, selection.space, selection.goal, beta=BOLD_BETA
+    )
+    return selection.maximize_goal(acqf.bound_at)
 
 
 def by_latent_ucb(selection: Selection) -> Tensor:
     r"""Parameters of the largest upper confidence bound of the latent function."""
-    acqf = LatentUpperConfidenceBound(selection.model)
-    return selection.maximize_parameters(acqf.evaluate)
+    acqf = LatentGoalUpperConfidenceBound(
+        selection.model, selection.space, selection.goal
+    )
+    return selection.maximize_goal(acqf.bound_at)
 
 
 def by_thompson_sampling(selection: Selection) -> Tensor:
@@ -52,14 +55,18 @@ def by_self_sparring(selection: Selection) -> Tensor:
 
 def by_uncertain_challenge(selection: Selection) -> Tensor:
     r"""A duel of the maximally uncertain challenger and the incumbent (MUC)."""
-    model, space = selection.model, selection.space
-    incumbent, _ = maximize_posterior_mean(model, space, selection.options)
-    acqf = MaximallyUncertainChallenge(model, space.at_reference(incumbent))
-    challenger = selection.maximize_parameters(acqf.evaluate)
+    model, space, goal = selection.model, selection.space, selection.goal
+    incumbent, _ = maximize_posterior_mean(model, space, selection.options, goal=goal)
+    challenger = selection.maximize_goal(
+        lambda x: goal.challenge(model, space, x, incumbent)
+    )
     return torch.cat([challenger, incumbent.unsqueeze(-2)], dim=-2)
 
 
 def _path_maximizers(selection: Selection, num_paths: int) -> Tensor:
     space = selection.space
-    paths = draw_sample_paths(selection.model, num_paths, bounds=space.bounds)
-    return maximize_paths(paths, space, draw_point_set())[0].movedim(0, -2)
+    # Pending trials need no expected outcomes: another function is drawn each time.
+    model = selection.answered_model
+    paths = draw_sample_paths(model, num_paths, bounds=space.bounds)
+    maxima, _ = maximize_paths(paths, space, draw_point_set(), goal=selection.goal)
+    return maxima.movedim(0, -2)

@@ -5,6 +5,8 @@ A new rule is a new row, here with a function ``by_posterior_mean`` of one's own
 
     >>> BINARY_RULES["mean-ald"] = TwoStages(by_posterior_mean, most_informative)
     >>> suggest(model, space, rule="mean-ald")
+
+A rule need not be in a table: ``suggest`` takes the object as well as the name.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from botorch_binary_context.rules.base import Rule, Selection
+from botorch_binary_context.functionals import DIFFERENCE, VALUE
+from botorch_binary_context.rules.base import Selection
 from botorch_binary_context.rules.contexts import (
     at_random,
     at_reference,
@@ -35,6 +38,7 @@ from botorch_binary_context.rules.parameters import (
     by_ucb,
     by_uncertain_challenge,
 )
+from botorch_binary_context.rules.registry import RuleTable
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class TwoStages:
 
     Attributes:
         parameters: How the parameters are chosen.
-        context: How the context is chosen, given the parameters.
+        context: How the context is chosen, given the parameters, unless it is given.
     """
 
     parameters: Callable[[Selection], Tensor]
@@ -59,36 +63,44 @@ class TwoStages:
             A ``batch_shape x num_rows x d`` tensor.
         """
         parameters = self.parameters(selection)
-        context = self.context(selection, parameters)
+        context = selection.context
+        if context is None:
+            context = self.context(selection, parameters)
         return selection.space.join(parameters, context.unsqueeze(-2))
 
 
 #: Rules for pass/fail outcomes.
-BINARY_RULES: dict[str, Rule] = {
-    "ucb-ald": TwoStages(by_ucb, most_informative),
-    "ts-ald": TwoStages(by_thompson_sampling, most_informative),
-    "ucb99-ald": TwoStages(by_bold_ucb, most_informative),
-    "lucb-ald": TwoStages(by_latent_ucb, most_informative),
-    "ucb-random": TwoStages(by_ucb, at_random),
-    "ts-random": TwoStages(by_thompson_sampling, at_random),
-    "ucb-fixed": TwoStages(by_ucb, at_reference),
-    "ts-fixed": TwoStages(by_thompson_sampling, at_reference),
-    "mkg": by_moment_matched_knowledge_gradient,
-    "cbkg": by_knowledge_gradient,
-    "cjes": by_joint_entropy_search,
-    "bald": by_mutual_information,
-    "random": uniformly,
-}
+BINARY_RULES = RuleTable(
+    VALUE,
+    {
+        "ucb-ald": TwoStages(by_ucb, most_informative),
+        "ts-ald": TwoStages(by_thompson_sampling, most_informative),
+        "ucb99-ald": TwoStages(by_bold_ucb, most_informative),
+        "lucb-ald": TwoStages(by_latent_ucb, most_informative),
+        "ucb-random": TwoStages(by_ucb, at_random),
+        "ts-random": TwoStages(by_thompson_sampling, at_random),
+        "ucb-fixed": TwoStages(by_ucb, at_reference),
+        "ts-fixed": TwoStages(by_thompson_sampling, at_reference),
+        "mkg": by_moment_matched_knowledge_gradient,
+        "cbkg": by_knowledge_gradient,
+        "cjes": by_joint_entropy_search,
+        "bald": by_mutual_information,
+        "random": uniformly,
+    },
+)
 
 #: Rules for duels.
-DUEL_RULES: dict[str, Rule] = {
-    "muc-ald": TwoStages(by_uncertain_challenge, most_informative),
-    "kss-ald": TwoStages(by_self_sparring, most_informative),
-    "muc-random": TwoStages(by_uncertain_challenge, at_random),
-    "kss-random": TwoStages(by_self_sparring, at_random),
-    "mkg": by_moment_matched_knowledge_gradient,
-    "kg": by_knowledge_gradient,
-    "cjes": by_joint_entropy_search,
-    "bald": by_mutual_information,
-    "random": uniformly,
-}
+DUEL_RULES = RuleTable(
+    DIFFERENCE,
+    {
+        "muc-ald": TwoStages(by_uncertain_challenge, most_informative),
+        "kss-ald": TwoStages(by_self_sparring, most_informative),
+        "muc-random": TwoStages(by_uncertain_challenge, at_random),
+        "kss-random": TwoStages(by_self_sparring, at_random),
+        "mkg": by_moment_matched_knowledge_gradient,
+        "kg": by_knowledge_gradient,
+        "cjes": by_joint_entropy_search,
+        "bald": by_mutual_information,
+        "random": uniformly,
+    },
+)

@@ -134,7 +134,7 @@ class TestMaximum:
         for rule in ("muc-ald", "muc-random"):
             duel = suggest(model, SPACE, rule, seed=0)
             torch.testing.assert_close(
-                SPACE.parameters(duel)[1], recommend(model, SPACE), rtol=0, atol=1e-6
+                SPACE.parameters(duel)[0, 1], recommend(model, SPACE), rtol=0, atol=1e-6
             )
 
 
