@@ -222,7 +222,7 @@ class Experiment:
         model = self._surrogate.with_pending(model, pending)
         rule, seed = str(self.settings.rule), self._seed("ask", number)
         X = suggest(model, self.encoder.context_space, rule, SEARCH, seed)
-        shown = self.encoder.decode(X)
+        shown = self.encoder.decode(model.functional.rows(X))
         is_pending = any((t.context, t.sides) == shown for t in pending)
         return None if is_pending else shown
 
