@@ -44,6 +44,7 @@ from botorch_binary_context.acquisition.moment_matched import (
     MomentMatchedKnowledgeGradient,
 )
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
+from botorch_binary_context.acquisition.targeted import TargetedInformation
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -217,6 +218,22 @@ def most_informative(search: Search, parameters: Tensor) -> Tensor:
     if search.space.num_contexts == 0:
         return at_random(search, parameters)
     score = BernoulliMutualInformation(search.model).evaluate
+    return _best_context(search, parameters, score)
+
+
+def most_targeted(search: Search, parameters: Tensor) -> Tensor:
+    r"""The context whose outcome tells most about the reference context."""
+    if search.space.num_contexts == 0:
+        return at_random(search, parameters)
+    target = search.space.at_reference(parameters)
+    score = TargetedInformation(search.model, target).evaluate
+    return _best_context(search, parameters, score)
+
+
+def _best_context(
+    search: Search, parameters: Tensor, score: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """The context in which given parameters make the trial of the best score."""
     return search.maximize(
         lambda s: score(search.space.join(parameters, s.unsqueeze(-2))),
         search.space.context_bounds,
@@ -321,6 +338,8 @@ BINARY_RULES: dict[str, Rule] = {
     "ts-random": TwoStages(by_thompson_sampling, at_random),
     "ucb-fixed": TwoStages(by_ucb, at_reference),
     "ts-fixed": TwoStages(by_thompson_sampling, at_reference),
+    "ucb-target": TwoStages(by_ucb, most_targeted),
+    "ucb99-target": TwoStages(by_bold_ucb, most_targeted),
     "mkg": by_moment_matched_knowledge_gradient,
     "cbkg": by_knowledge_gradient,
     "cjes": by_joint_entropy_search,
@@ -334,6 +353,8 @@ DUEL_RULES: dict[str, Rule] = {
     "kss-ald": TwoStages(by_self_sparring, most_informative),
     "muc-random": TwoStages(by_uncertain_challenge, at_random),
     "kss-random": TwoStages(by_self_sparring, at_random),
+    "muc-fixed": TwoStages(by_uncertain_challenge, at_reference),
+    "muc-target": TwoStages(by_uncertain_challenge, most_targeted),
     "mkg": by_moment_matched_knowledge_gradient,
     "kg": by_knowledge_gradient,
     "cjes": by_joint_entropy_search,

@@ -20,6 +20,7 @@ from botorch_binary_context.acquisition.one_shot import (
     OneShotContextualBinaryKnowledgeGradient,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
+from botorch_binary_context.acquisition.targeted import TargetedInformation
 
 __all__ = [
     "BernoulliMutualInformation",
@@ -30,6 +31,7 @@ __all__ = [
     "MaximallyUncertainChallenge",
     "MomentMatchedKnowledgeGradient",
     "OneShotContextualBinaryKnowledgeGradient",
+    "TargetedInformation",
     "gen_one_shot_knowledge_gradient_initial_conditions",
     "input_constructors",
 ]
