@@ -10,8 +10,10 @@ from botorch_binary_context.acquisition import (
     MaximallyUncertainChallenge,
     MomentMatchedKnowledgeGradient,
     OneShotContextualBinaryKnowledgeGradient,
+    TargetedInformation,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
+from botorch_binary_context.category_kernel import CategoryKernel
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.diagnostics import ApproximationCheck, check_approximation
 from botorch_binary_context.experiment import Experiment
@@ -62,6 +64,7 @@ __all__ = [
     "BinaryGP",
     "BinaryLaplaceGP",
     "BinaryUpperConfidenceBound",
+    "CategoryKernel",
     "ClassProbability",
     "CombineParameters",
     "ContextSpace",
@@ -87,6 +90,7 @@ __all__ = [
     "PreferenceLikelihood",
     "ProbitLikelihood",
     "SearchOptions",
+    "TargetedInformation",
     "VALUE",
     "check_approximation",
     "draw_exact_paths",
