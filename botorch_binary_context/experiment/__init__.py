@@ -1,6 +1,8 @@
 r"""Running a real experiment: ask, tell, recommend, and never lose an answer."""
 
+from botorch_binary_context.experiment.angles import Periodic
 from botorch_binary_context.experiment.experiment import Experiment
+from botorch_binary_context.experiment.lens import Lens
 from botorch_binary_context.experiment.recommendation import (
     Estimate,
     Recommendation,
@@ -23,8 +25,10 @@ __all__ = [
     "Estimate",
     "Experiment",
     "Integer",
+    "Lens",
     "NamedSpace",
     "PassFail",
+    "Periodic",
     "Real",
     "Recommendation",
     "Settings",

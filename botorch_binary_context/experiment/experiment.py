@@ -69,7 +69,8 @@ class Experiment:
         self._journal = journal
         try:
             # Journals from before there was a choice.
-            content = {"inference": "laplace", **journal.settings()}
+            former = {"inference": "laplace", "priors": "separate"}
+            content = {**former, **journal.settings()}
             self.settings = Settings.from_dict(content)
             self._surrogate = Surrogate(self.settings)
         except BaseException:

@@ -16,12 +16,13 @@ from typing import Any, ClassVar, TypeVar
 
 from botorch.exceptions import InputDataError, UnsupportedError
 
+from botorch_binary_context.experiment.angles import Periodic
+from botorch_binary_context.experiment.lens import AnyParameter, Lens
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
 from botorch_binary_context.experiment.variables import (
     Categorical,
     Context,
     Integer,
-    Parameter,
     Real,
 )
 from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
@@ -35,10 +36,14 @@ from botorch_binary_context.models.coordinates import (
     CombineParameters,
     check_combinations,
 )
+from botorch_binary_context.models.power_vectors import SPHERE_AND_CYLINDER
 from botorch_binary_context.rules import BINARY_RULES, DUEL_RULES
 
 KERNELS = ("additive", "multiplicative", "product")
+PRIORS = ("pooled", "separate")
 MIN_INITIAL_TRIALS = 5
+#: Combinations of parameters that have a name.
+COMBINATIONS = {"power-vector": SPHERE_AND_CYLINDER}
 
 T = TypeVar("T")
 
@@ -162,10 +167,15 @@ class Settings:
             kernel).
         combinations: A row for each linear combination of the parameters, in their own
             units, that is to have a lengthscale of its own in the place of the
-            parameters, where these act together; ``POWER_VECTOR`` for the sphere and
-            cylinder of a lens. None for the parameters themselves.
+            parameters, where these act together; "power-vector" for the sphere and
+            cylinder of a lens (with an axis, ``Lens`` is one parameter of all three).
+            None for the parameters themselves.
         inference: How the posterior is approximated: "expectation propagation" (the
             default) or "laplace".
+        priors: What is expected of the kernel: "pooled" (the default) draws
+            lengthscales towards a common one and takes the values of a categorical
+            parameter to be alike, as much as the answers say; "separate" has an
+            unrelated lengthscale for every column, also for every category.
     """
 
     space: NamedSpace
@@ -175,8 +185,9 @@ class Settings:
     seed: int = 0
     initial_trials: int | None = None
     hyperparameters: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
-    combinations: Sequence[Sequence[float]] | None = None
+    combinations: str | Sequence[Sequence[float]] | None = None
     inference: str = "expectation propagation"
+    priors: str = "pooled"
 
     def __post_init__(self) -> None:
         if self.rule is None:
@@ -190,10 +201,12 @@ class Settings:
         self._check_rule()
         self._check_kernel()
         _choose(INFERENCES, self.inference, "inference")
+        self._check_priors()
         for name in ("seed", "initial_trials"):
             _check_count(name, getattr(self, name))
         if self.combinations is not None:
             self._check_combinations()
+        if not isinstance(self.combinations, str | None):
             rows = tuple(tuple(map(float, row)) for row in self.combinations)
             object.__setattr__(self, "combinations", rows)
 
@@ -203,6 +216,13 @@ class Settings:
             raise UnsupportedError(
                 f"Expected ``rule`` to be a rule for {self.feedback.kind}, one of "
                 f"{', '.join(rules)}, but got {self.rule!r}."
+            )
+
+    def _check_priors(self) -> None:
+        if self.priors not in PRIORS:
+            raise InputDataError(
+                f"Expected ``priors`` to be one of {', '.join(PRIORS)}, but got "
+                f"{self.priors!r}."
             )
 
     def _check_kernel(self) -> None:
@@ -236,7 +256,8 @@ class Settings:
         if others:
             raise UnsupportedError(
                 "Expected parameters to be real numbers on a linear scale with "
-                f"``combinations``, but got {', '.join(others)}."
+                f"``combinations``, but got {', '.join(others)}. Sphere, cylinder and "
+                'axis are one parameter: ``Lens``, or type = "lens".'
             )
         if self.kernel == "multiplicative":
             raise UnsupportedError(
@@ -244,6 +265,24 @@ class Settings:
                 "``combinations``, but got 'multiplicative'."
             )
         self.coordinates()  # checks the matrix
+
+    def _find_combinations(self) -> Sequence[Sequence[float]]:
+        """The rows of the combinations, also of named ones."""
+        if not isinstance(self.combinations, str):
+            assert self.combinations is not None
+            return self.combinations
+        if self.combinations not in COMBINATIONS:
+            raise InputDataError(
+                "Expected ``combinations`` to be a matrix or one of "
+                f"{', '.join(COMBINATIONS)}, but got {self.combinations!r}."
+            )
+        names = [parameter.name for parameter in self.space.parameters]
+        if len(names) != 2 or "cyl" in names[0].lower():
+            raise InputDataError(
+                f"Expected the parameters of {self.combinations!r} to be sphere and "
+                f"cylinder, in this order, but got {', '.join(names)}."
+            )
+        return COMBINATIONS[self.combinations]
 
     def _linear_parameters(self) -> list[Real]:
         """The parameters that linear combinations make sense of."""
@@ -267,7 +306,7 @@ class Settings:
         )
         widths = bounds[:, 1] - bounds[:, 0]
         units = widths / widths.log().mean().exp()  # of the encoded parameters
-        rows = check_combinations(self.combinations, len(widths))
+        rows = check_combinations(self._find_combinations(), len(widths))
         return CombineParameters(space, rows.to(units) * units)
 
     def encoder(self) -> Encoder:
@@ -296,6 +335,7 @@ class Settings:
             "hyperparameters": dict(self.hyperparameters),
             "combinations": self.combinations,
             "inference": self.inference,
+            "priors": self.priors,
         }
 
     @classmethod
@@ -344,8 +384,8 @@ INFERENCES: dict[str, type[Inference]] = {
     "expectation propagation": ExpectationPropagation,
     "laplace": Laplace,
 }
-_PARAMETER_TYPES: dict[str, type[Parameter]] = {
-    kind.type: kind for kind in (Real, Integer, Categorical)
+_PARAMETER_TYPES: dict[str, Any] = {
+    kind.type: kind for kind in (Real, Integer, Categorical, Periodic, Lens)
 }
 _FEEDBACKS: dict[str, type[Feedback]] = {kind.kind: kind for kind in (PassFail, Duels)}
 
@@ -363,7 +403,7 @@ def _without_none(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameter_dict(parameter: Any) -> dict[str, Any]:
-    return {"type": parameter.type, **asdict(parameter)}
+    return {"type": parameter.type, **_without_none(asdict(parameter))}
 
 
 def _tables(content: dict[str, Any], key: str) -> list[dict[str, Any]]:
@@ -385,7 +425,7 @@ def _choose(kinds: Mapping[str, type[T]], name: Any, key: str) -> type[T]:
     return kinds[name]
 
 
-def _make_parameter(table: dict[str, Any]) -> Parameter:
+def _make_parameter(table: dict[str, Any]) -> AnyParameter:
     table = dict(table)
     kind = _choose(_PARAMETER_TYPES, table.pop("type", Real.type), "type")
     return _make(kind, table, "parameters")
