@@ -77,7 +77,7 @@ class SettingsStudy:
     problems: Mapping[str, Callable[[], SettingsProblem]]
     ways: Mapping[str, Mapping[str, Any]]
     seeds: int = 20
-    checkpoints: tuple[int, ...] = (20, 40, 60, 80)
+    checkpoints: tuple[int, ...] = (20, 40, 60)
 
     def run(self, arguments: argparse.Namespace) -> None:
         r"""Compute what is not finished, one after the other.
