@@ -19,12 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from botorch.exceptions import InputDataError, UnsupportedError
-
-from botorch_binary_context.experiment.space import Values
+from botorch_binary_context.errors import InputDataError, UnsupportedError
 from botorch_binary_context.experiment.trial import Trial
+
+if TYPE_CHECKING:
+    from botorch_binary_context.experiment.space import Values
 
 # How SQLite files tell whose they are.
 APPLICATION_ID = int.from_bytes(b"bbcx", "big")
