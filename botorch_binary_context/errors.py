@@ -9,10 +9,31 @@ is only imported then:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from botorch.exceptions import errors
+
+# How much of a wrong value a message repeats.
+MAX_LENGTH = 200
+
+
+def quote(value: Any) -> str:
+    r"""A value as a message repeats it.
+
+    Args:
+        value: Any value.
+
+    Returns:
+        Its ``repr``, without its middle if it is long.
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # Python shows no integer of more than 4300 digits
+        return "a number of thousands of digits"
+    if len(text) <= MAX_LENGTH:
+        return text
+    return f"{text[: MAX_LENGTH // 2]} … {text[-MAX_LENGTH // 4 :]}"
 
 
 def InputDataError(message: str) -> errors.InputDataError:

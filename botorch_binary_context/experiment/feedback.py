@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from botorch_binary_context.errors import InputDataError
+from botorch_binary_context.errors import InputDataError, quote
 from botorch_binary_context.experiment.tables import choose, make
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Feedback(ABC):
                 return int(number)
         raise InputDataError(
             f"Expected ``outcome`` to be {self.outcomes[1]!r} or 1, or "
-            f"{self.outcomes[0]!r} or 0, but got {outcome!r}."
+            f"{self.outcomes[0]!r} or 0, but got {quote(outcome)}."
         )
 
 
@@ -180,7 +180,7 @@ def make_feedback(table: Any) -> Feedback:
     if not isinstance(table, dict):
         raise InputDataError(
             "Expected ``feedback`` to be a table, [feedback] in a TOML file, but got "
-            f"{table!r}."
+            f"{quote(table)}."
         )
     table = dict(table)
     kind = choose(FEEDBACKS, table.pop("kind", PassFail.kind), "kind")
@@ -196,6 +196,6 @@ def _parse_rate(name: str, rate: Any) -> float:
     if isinstance(rate, bool) or not 0.0 <= number < 1.0:
         raise InputDataError(
             f"Expected ``{name}`` to be in [0, 1), a number or a text such as "
-            f"'1/26', but got {rate!r}."
+            f"'1/26', but got {quote(rate)}."
         )
     return number

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from botorch.exceptions import InputDataError, UnsupportedError
 
+from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment.feedback import (
     Feedback,
     PassFail,
     make_feedback,
 )
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
-from botorch_binary_context.experiment.tables import choose, make, tables
+from botorch_binary_context.experiment.tables import check_keys, choose, make, tables
 from botorch_binary_context.experiment.variables import (
     Categorical,
     Context,
@@ -41,6 +42,8 @@ from botorch_binary_context.models.coordinates import (
 
 KERNELS = ("additive", "multiplicative", "product")
 MIN_INITIAL_TRIALS = 5
+MAX_COLUMNS = 500
+MAX_COUNT = 2**63 - 1  # the largest integer of a TOML file
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,7 @@ class Settings:
     inference: str = "expectation propagation"
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         if self.rule is None:
             object.__setattr__(self, "rule", self.feedback.default_rule)
         if self.kernel is None and self.space.contexts:
@@ -95,17 +99,43 @@ class Settings:
         choose(INFERENCES, self.inference, "inference")
         for name in ("seed", "initial_trials"):
             _check_count(name, getattr(self, name))
+        self._check_size()
         if self.combinations is not None:
             self._check_combinations()
             rows = tuple(tuple(map(float, row)) for row in self.combinations)
             object.__setattr__(self, "combinations", rows)
 
+    def _check_kinds(self) -> None:
+        for name, kind in (
+            ("space", NamedSpace),
+            ("feedback", Feedback),
+            ("hyperparameters", Mapping),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise InputDataError(
+                    f"Expected ``{name}`` to be a {kind.__name__}, but got "
+                    f"{quote(value)}."
+                )
+
+    def _check_size(self) -> None:
+        """The searches and quasi-random points of a trial end somewhere."""
+        sides = self.feedback.num_sides
+        columns = sum(parameter.num_columns for parameter in self.space.parameters)
+        total = len(self.space.contexts) + sides * columns
+        if total > MAX_COLUMNS:
+            raise UnsupportedError(
+                f"Expected a trial to have at most {MAX_COLUMNS} columns, one for each "
+                "context, number and category that it shows, but got "
+                f"{total}."
+            )
+
     def _check_rule(self) -> None:
         rules = self.feedback.rules
-        if self.rule not in rules:
+        if not isinstance(self.rule, str) or self.rule not in rules:
             raise UnsupportedError(
                 f"Expected ``rule`` to be a rule for {self.feedback.kind}, one of "
-                f"{', '.join(rules)}, but got {self.rule!r}."
+                f"{', '.join(rules)}, but got {quote(self.rule)}."
             )
 
     def _check_kernel(self) -> None:
@@ -113,13 +143,13 @@ class Settings:
             if self.kernel is not None:
                 raise UnsupportedError(
                     "Expected ``kernel`` to be left out without contexts, but got "
-                    f"{self.kernel!r}."
+                    f"{quote(self.kernel)}."
                 )
             return
         if self.kernel not in KERNELS:
             raise UnsupportedError(
                 f"Expected ``kernel`` to be one of {', '.join(KERNELS)}, but got "
-                f"{self.kernel!r}."
+                f"{quote(self.kernel)}."
             )
         if self.kernel == "additive" and not self.feedback.functional.sees_level:
             raise UnsupportedError(
@@ -211,7 +241,12 @@ class Settings:
         Returns:
             The settings.
         """
+        if not isinstance(content, Mapping):
+            raise InputDataError(
+                f"Expected ``content`` to be a dictionary, but got {quote(content)}."
+            )
         content = dict(content)
+        check_keys(content, KEYS, ["parameters"], "the settings")
         parameters = tables(content, "parameters")
         contexts = tables(content, "contexts")
         feedback = content.pop("feedback", {})
@@ -220,7 +255,7 @@ class Settings:
             [make(Context, table, "contexts") for table in contexts],
         )
         content |= {"space": space, "feedback": make_feedback(feedback)}
-        return make(cls, content, "the settings")
+        return cls(**content)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Settings:
@@ -235,12 +270,20 @@ class Settings:
         try:
             with Path(path).open("rb") as file:
                 content = tomllib.load(file)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise InputDataError(
                 f"Expected ``path`` to be a TOML file, but got {path}: {error}"
             ) from error
         return cls.from_dict(content)
 
+
+#: The keys of a TOML file.
+KEYS = (
+    "feedback",
+    "parameters",
+    "contexts",
+    *(f.name for f in fields(Settings) if f.name not in ("space", "feedback")),
+)
 
 #: The ways of inference by their names.
 INFERENCES: dict[str, type[Inference]] = {
@@ -253,10 +296,11 @@ _PARAMETER_TYPES: dict[str, type[Parameter]] = {
 
 
 def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not 0 <= value <= MAX_COUNT:
         raise InputDataError(
-            f"Expected ``{name}`` to be a whole number that is not negative, but got "
-            f"{value!r}."
+            f"Expected ``{name}`` to be a whole number from 0 to {MAX_COUNT}, but got "
+            f"{quote(value)}."
         )
 
 

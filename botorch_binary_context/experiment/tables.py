@@ -5,33 +5,13 @@ Tables of settings: dictionaries with known keys, as TOML files and journals hav
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
-from botorch_binary_context.errors import InputDataError
+from botorch_binary_context.errors import InputDataError, quote
 
 T = TypeVar("T")
-# What is repeated of a wrong value in a message.
-MAX_LENGTH = 200
-
-
-def shorten(value: Any) -> str:
-    r"""A value as a message quotes it.
-
-    Args:
-        value: Any value.
-
-    Returns:
-        Its ``repr``, without its middle if it is long.
-    """
-    try:
-        text = repr(value)
-    except ValueError:  # an integer of thousands of digits
-        return "a number of thousands of digits"
-    if len(text) <= MAX_LENGTH:
-        return text
-    return f"{text[: MAX_LENGTH // 2]} … {text[-MAX_LENGTH // 4 :]}"
 
 
 def choose(kinds: Mapping[str, T], name: Any, key: str) -> T:
@@ -48,7 +28,7 @@ def choose(kinds: Mapping[str, T], name: Any, key: str) -> T:
     if not isinstance(name, str) or name not in kinds:
         raise InputDataError(
             f"Expected ``{key}`` to be one of {', '.join(kinds)}, but got "
-            f"{shorten(name)}{_suggest(name, kinds)}."
+            f"{quote(name)}{_suggest(name, kinds)}."
         )
     return kinds[name]
 
@@ -67,7 +47,7 @@ def tables(content: dict[str, Any], key: str) -> list[dict[str, Any]]:
     if not isinstance(found, list) or any(not isinstance(t, dict) for t in found):
         raise InputDataError(
             f"Expected ``{key}`` to be tables, [[{key}]] in a TOML file, but got "
-            f"{shorten(found)}."
+            f"{quote(found)}."
         )
     return found
 
@@ -84,23 +64,39 @@ def make(kind: type[T], arguments: Mapping[str, Any], where: str) -> T:
         The object.
     """
     known: Any = fields(kind)  # pyright: ignore[reportArgumentType]
-    names = [f.name for f in known]
-    unknown = sorted(set(arguments) - set(names))
-    needed = {
+    needed = [
         f.name for f in known if f.default is MISSING and f.default_factory is MISSING
-    }
-    missing = sorted(needed - set(arguments))
+    ]
+    check_keys(arguments, [f.name for f in known], needed, where)
+    return kind(**arguments)
+
+
+def check_keys(
+    table: Mapping[str, Any], known: Sequence[str], needed: Sequence[str], where: str
+) -> None:
+    r"""Raise an error that names the keys of a table that are unknown or missing.
+
+    Args:
+        table: The table.
+        known: The keys it may have.
+        needed: The keys it must have.
+        where: What the table describes, for the message.
+    """
+    unknown = sorted(str(key) for key in table if key not in known)
+    missing = [key for key in needed if key not in table]
     if unknown or missing:
         complaint = "unknown" if unknown else "missing"
-        hint = _suggest(unknown[0], names) if len(unknown) == 1 else ""
+        wrong = ", ".join(quote(key)[1:-1] for key in unknown or missing)
+        hint = _suggest(unknown[0], known) if unknown else ""
         raise InputDataError(
-            f"Expected {where} to have the keys {', '.join(names)}, but got "
-            f"{complaint} {shorten(', '.join(unknown or missing))[1:-1]}{hint}."
+            f"Expected {where} to have the keys {', '.join(known)}, but got "
+            f"{complaint} {wrong}{hint}."
         )
-    return kind(**arguments)
 
 
 def _suggest(name: Any, names: Iterable[str]) -> str:
     """The name that was probably meant, as the end of a message."""
-    near = difflib.get_close_matches(str(name)[:MAX_LENGTH], names, n=1)
+    if not isinstance(name, str):
+        return ""
+    near = difflib.get_close_matches(name[:50], names, n=1)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from botorch_binary_context.experiment import Experiment
+from botorch_binary_context.experiment.cli import main
+from botorch_binary_context.experiment.journal import Journal
 from tests.experiment.simulation import unmodelled
 
 RUN = """
@@ -120,3 +124,40 @@ for module in (package, package.experiment):
         names: dict[str, object] = {}
         exec("from botorch_binary_context.experiment import *", names)
         assert names["Experiment"] is Experiment
+
+
+class TestBrokenOutput:
+    """Each is one line and the exit code 2, also at the end of the process."""
+
+    def run(self, command: str, *arguments: str) -> str:
+        script = f'"$0" -m botorch_binary_context.experiment {command}'
+        result = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; {script}", sys.executable, *arguments],
+            capture_output=True,
+            text=True,
+        )
+        assert result.returncode == 2
+        assert result.stdout == ""
+        assert result.stderr.startswith("binary-context: ")
+        assert result.stderr.count("\n") == 1
+        return result.stderr
+
+    def test_full_disk(self, journal: str) -> None:
+        assert "No space left" in self.run('export "$1" > /dev/full', journal)
+        assert "No space left" in self.run('export "$1" /dev/full', journal)
+
+    def test_closed_pipe(self, journal: str) -> None:
+        assert "Broken pipe" in self.run('status "$1" | (exec <&-; sleep 1)', journal)
+
+    def test_folder(self, journal: str, tmp_path: Path) -> None:
+        message = self.run('export "$1" "$2"', journal, str(tmp_path))
+        assert "Is a directory" in message
+
+
+def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: Any, journal: str) -> None:
+    def interrupt(*arguments: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Journal, "trials", interrupt)
+    assert main(["status", journal]) == 130
+    assert capsys.readouterr().err == "binary-context: interrupted\n"
