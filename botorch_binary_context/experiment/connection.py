@@ -25,11 +25,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from botorch.exceptions import InputDataError, UnsupportedError
-
+from botorch_binary_context.errors import InputDataError, UnsupportedError
 from botorch_binary_context.experiment.checksums import DamageError
 from botorch_binary_context.experiment.events import log_migration
-from botorch_binary_context.experiment.files import (
+from botorch_binary_context.experiment.journal_files import (
     is_writable,
     read_version,
     side_files,

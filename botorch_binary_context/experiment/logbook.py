@@ -18,13 +18,13 @@ from botorch.exceptions import InputDataError
 
 from botorch_binary_context.experiment.events import Event
 from botorch_binary_context.experiment.journal import Journal
-from botorch_binary_context.experiment.settings import Settings
-from botorch_binary_context.experiment.space import Values
-from botorch_binary_context.experiment.table import (
+from botorch_binary_context.experiment.rows import (
     read_row,
     split_values,
     value_names,
 )
+from botorch_binary_context.experiment.settings import Settings
+from botorch_binary_context.experiment.space import Values
 from botorch_binary_context.experiment.trial import Trial
 
 

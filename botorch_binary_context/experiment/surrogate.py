@@ -26,6 +26,7 @@ from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 from torch.nn import ModuleDict
 
+from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment.settings import INFERENCES, Settings
 from botorch_binary_context.experiment.space import Encoder, Snap
 from botorch_binary_context.experiment.trial import Trial
@@ -51,6 +52,9 @@ from botorch_binary_context.models.psychometric import SLOPE, SLOPE_SPREAD
 Hyperparameters = Mapping[str, float | Sequence[float]]
 
 MIN_FIT = 5
+# Of fixed hyperparameters, in the units of the box.
+MIN_HYPERPARAMETER = 1e-6
+MAX_HYPERPARAMETER = 1e6
 
 
 def last_scheduled_fit(num_answers: int, first: int) -> int | None:
@@ -114,8 +118,7 @@ class Surrogate:
         self.settings = settings
         self.encoder: Encoder = settings.encoder()
         self._encoded: dict[int, tuple[Trial, Tensor]] = {}
-        # A mistake in the fixed hyperparameters is to be found at once.
-        self._set(self._prior(), settings.hyperparameters)
+        self._check_fixed()
 
     def rows(self, trials: Sequence[Trial]) -> Tensor:
         r"""Trials in the form that models take.
@@ -299,31 +302,45 @@ class Surrogate:
             handles[name] = (module, attribute)
         return handles
 
-    def _set(self, prior: ModuleDict, values: Hyperparameters) -> None:
-        handles = self._handles(prior)
-        for name, value in values.items():
+    def _check_fixed(self) -> None:
+        """Find a mistake in the fixed hyperparameters at once."""
+        handles = self._handles(self._prior())
+        for name, value in self.settings.hyperparameters.items():
             if name not in handles:
                 raise InputDataError(
                     "Expected ``hyperparameters`` to have the names "
-                    f"{', '.join(handles)}, but got {name!r}."
+                    f"{', '.join(handles)}, but got {quote(name)}."
                 )
             module, attribute = handles[name]
-            _assign(name, module, attribute, value)
+            shape = getattr(module, attribute).shape
+            constraint = getattr(module, f"raw_{attribute}_constraint")
+            low = max(float(constraint.lower_bound), MIN_HYPERPARAMETER)
+            numbers = _parse_numbers(value, shape)
+            if numbers is None or not _is_within(numbers, low):
+                raise InputDataError(
+                    f"Expected ``hyperparameters`` to give {name!r} one or "
+                    f"{math.prod(shape)} positive numbers, but got {quote(value)}; "
+                    f"they are above {low:g} and at most {MAX_HYPERPARAMETER:g}."
+                )
+
+    def _set(self, prior: ModuleDict, values: Hyperparameters) -> None:
+        handles = self._handles(prior)
+        for name, value in values.items():
+            module, attribute = handles[name]
+            numbers = _parse_numbers(value, getattr(module, attribute).shape)
+            setattr(module, attribute, numbers)
 
 
-def _assign(name: str, module: Any, attribute: str, value: Any) -> None:
-    """Set a hyperparameter to one number, or to one for each of its elements."""
-    shape = getattr(module, attribute).shape
+def _parse_numbers(value: Any, shape: torch.Size) -> Tensor | None:
+    """One number, or one for each element of a shape; None if it is neither."""
     try:
         numbers = torch.tensor(value, dtype=torch.float64, device="cpu")
-        numbers = numbers.flatten() if numbers.numel() > 1 else numbers.reshape(())
-        target = numbers.expand(shape) if numbers.ndim == 0 else numbers.reshape(shape)
-        positive = bool((target > 0).all() and target.isfinite().all())
-    except (TypeError, ValueError, RuntimeError):
-        positive = False
-    if not positive:
-        raise InputDataError(
-            f"Expected ``hyperparameters`` to give {name!r} one or "
-            f"{math.prod(shape)} positive numbers, but got {value!r}."
-        )
-    setattr(module, attribute, target)
+        if numbers.numel() == 1:
+            return numbers.reshape(()).expand(shape)
+        return numbers.reshape(shape)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+
+
+def _is_within(numbers: Tensor, low: float) -> bool:
+    return bool(((numbers > low) & (numbers <= MAX_HYPERPARAMETER)).all())

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from botorch.exceptions import UnsupportedError
+from botorch_binary_context.errors import UnsupportedError
 
-from botorch_binary_context.experiment.space import Values
-from botorch_binary_context.experiment.variables import Value
+if TYPE_CHECKING:
+    from botorch_binary_context.experiment.space import Values
+    from botorch_binary_context.experiment.variables import Value
 
 SIDE_NAMES = ("first", "second")
 

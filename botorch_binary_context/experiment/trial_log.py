@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from botorch.exceptions import InputDataError, UnsupportedError
-
+from botorch_binary_context.errors import InputDataError, UnsupportedError
 from botorch_binary_context.experiment.checksums import Row, SealedTables
 from botorch_binary_context.experiment.connection import Connection
 from botorch_binary_context.experiment.events import (
@@ -21,8 +20,10 @@ from botorch_binary_context.experiment.events import (
     to_json,
 )
 from botorch_binary_context.experiment.schema import TABLES
-from botorch_binary_context.experiment.space import Values
 from botorch_binary_context.experiment.trial import Trial, join_values
+
+if TYPE_CHECKING:
+    from botorch_binary_context.experiment.space import Values
 
 #: How a trial was chosen that the experiment did not ask for.
 ADDED = "added"

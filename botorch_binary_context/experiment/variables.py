@@ -19,12 +19,18 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_binary_context.errors import quote
+
 #: What a variable can be: a number, a word, a switch.
 Value = float | int | str | bool
 
 SCALES = ("linear", "log")
 # Values are rounded to so many digits: what is shown is what is stored.
 DIGITS = 6
+# Beyond these, differences and ratios of numbers leave the range of floating point.
+MAX_SIZE = 1e100
+MIN_RELATIVE_WIDTH = 1e-10
+MAX_WHOLE = 2**53
 
 
 @dataclass(frozen=True)
@@ -62,18 +68,20 @@ def _through(snapped: Tensor, U: Tensor) -> Tensor:
 
 
 def _check_name(name: Any) -> None:
-    if not isinstance(name, str) or not name.strip() or "=" in name:
+    is_text = isinstance(name, str) and name.strip() and name.isprintable()
+    if not is_text or "=" in name:
         raise InputDataError(
-            f"Expected ``name`` to be a text without an equals sign, but got {name!r}."
+            "Expected ``name`` to be a text of one line without an equals sign, but "
+            f"got {quote(name)}."
         )
 
 
 def _check_number(name: str, argument: str, value: Any) -> float:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):
+    if not is_number or not abs(value) <= MAX_SIZE:
         raise InputDataError(
             f"Expected ``{argument}`` of {name!r} to be a finite number, but got "
-            f"{value!r}."
+            f"{quote(value)}; the largest is {MAX_SIZE:g}."
         )
     return float(value)
 
@@ -85,15 +93,20 @@ def _check_range(name: str, low: Any, high: Any, scale: Any) -> None:
             f"Expected ``low`` of {name!r} to be less than ``high``, but got {low} and "
             f"{high}."
         )
+    if high - low < max(MIN_RELATIVE_WIDTH * max(abs(low), abs(high)), 1 / MAX_SIZE):
+        raise InputDataError(
+            f"Expected ``low`` and ``high`` of {name!r} to be further apart than "
+            f"rounding errors, but got {low} and {high}."
+        )
     if scale not in SCALES:
         raise InputDataError(
             f"Expected ``scale`` of {name!r} to be one of {', '.join(SCALES)}, but got "
-            f"{scale!r}."
+            f"{quote(scale)}."
         )
-    if scale == "log" and low <= 0:
+    if scale == "log" and low < 1 / MAX_SIZE:
         raise InputDataError(
-            f"Expected ``low`` of {name!r} to be positive on a log scale, but got "
-            f"{low}."
+            f"Expected ``low`` of {name!r} to be positive on a log scale, at least "
+            f"{1 / MAX_SIZE:g}, but got {low}."
         )
 
 
@@ -215,10 +228,10 @@ class Integer(Real):
 
     def _check_whole(self, argument: str, value: Any) -> int:
         number = _check_number(self.name, argument, value)
-        if not number.is_integer():
+        if not number.is_integer() or abs(number) > MAX_WHOLE:
             raise InputDataError(
-                f"Expected ``{argument}`` of {self.name!r} to be a whole number, but "
-                f"got {value}."
+                f"Expected ``{argument}`` of {self.name!r} to be a whole number of at "
+                f"most {MAX_WHOLE}, but got {value}."
             )
         return int(number)
 
@@ -233,6 +246,12 @@ class Integer(Real):
     def snap(self, U: Tensor) -> Tensor:
         r"""The column of the nearest whole number."""
         return _through(self._range.to_unit(self._range.from_unit(U).round()), U)
+
+
+def _is_category(value: Any) -> bool:
+    if isinstance(value, float | int):
+        return abs(value) <= MAX_SIZE
+    return isinstance(value, str)
 
 
 @dataclass(frozen=True)
@@ -255,13 +274,13 @@ class Categorical(Parameter):
         values = self.values
         distinct = (
             isinstance(values, list | tuple | range)
-            and all(isinstance(v, str | int | float) for v in values)
+            and all(_is_category(v) for v in values)
             and len(set(values)) == len(values) >= 2
         )
         if not distinct:
             raise InputDataError(
                 f"Expected ``values`` of {self.name!r} to be a list of at least two "
-                f"different texts or numbers, but got {values!r}."
+                f"different texts or finite numbers, but got {quote(values)}."
             )
         object.__setattr__(self, "values", tuple(values))
 
@@ -275,7 +294,7 @@ class Categorical(Parameter):
         if value not in self.values:
             raise InputDataError(
                 f"Expected ``value`` of {self.name!r} to be one of "
-                f"{', '.join(repr(v) for v in self.values)}, but got {value!r}."
+                f"{', '.join(repr(v) for v in self.values)}, but got {quote(value)}."
             )
         columns = torch.zeros(len(self.values), dtype=torch.float64, device="cpu")
         columns[self.values.index(value)] = 1.0
@@ -333,7 +352,8 @@ class Context:
         if (self.levels is None) == (self.low is None and self.high is None):
             raise InputDataError(
                 f"Expected either ``low`` and ``high`` or ``levels`` of {self.name!r}, "
-                f"but got {self.low}, {self.high} and {self.levels}."
+                f"but got {quote(self.low)}, {quote(self.high)} and "
+                f"{quote(self.levels)}."
             )
         if self.levels is not None:
             object.__setattr__(self, "levels", self._check_levels(self.levels))
@@ -342,19 +362,19 @@ class Context:
         if self.harder not in (None, "up", "down"):
             raise InputDataError(
                 f"Expected ``harder`` of {self.name!r} to be 'up' or 'down' or None, "
-                f"but got {self.harder!r}."
+                f"but got {quote(self.harder)}."
             )
 
     def _check_levels(self, levels: Any) -> tuple[float, ...]:
-        is_list = isinstance(levels, list | tuple | range) and len(set(levels)) >= 2
-        if not is_list:
+        numbers = set()
+        if isinstance(levels, list | tuple | range):
+            numbers = {_check_number(self.name, "levels", level) for level in levels}
+        if len(numbers) < 2:
             raise InputDataError(
                 f"Expected ``levels`` of {self.name!r} to be a list of at least two "
-                f"different numbers, but got {levels!r}."
+                f"different numbers, but got {quote(levels)}."
             )
-        return tuple(
-            sorted({_check_number(self.name, "levels", level) for level in levels})
-        )
+        return tuple(sorted(numbers))
 
     @property
     def bounds(self) -> tuple[Any, Any]:
