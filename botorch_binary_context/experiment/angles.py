@@ -5,6 +5,7 @@ Parameters that begin again where they end, such as the axis of a lens.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -73,10 +74,12 @@ class Periodic(Parameter):
         """After how much the values begin again."""
         return float(self.high) - float(self.low)
 
-    @property
-    def is_continuous(self) -> bool:
-        """Whether there is no step."""
-        return self.step is None
+    @cached_property
+    def choices(self) -> tuple[float, ...] | None:
+        """Those of a step, without the upper bound."""
+        if self.step is None:
+            return None
+        return make_levels(self.name, self.low, self.high, self.step)[:-1]
 
     @property
     def _range(self) -> Range:
@@ -89,19 +92,15 @@ class Periodic(Parameter):
 
     def decode(self, U: Tensor) -> float:
         r"""The value nearest to a column, less than the upper bound."""
-        if self.step is not None:
-            levels = make_levels(self.name, self.low, self.high, self.step)
-            return levels[round(float(U) * self._num_steps) % self._num_steps]
+        if self.choices is not None:
+            number = len(self.choices)
+            return self.choices[round(float(U) * number) % number]
         value = self._range.round(float(self._range.from_unit(U % 1.0)))
         return float(self.low) if value == self.high else value
 
     def snap(self, U: Tensor) -> Tensor:
         r"""The column of the nearest value that can be shown."""
-        if self.step is None:
+        if self.choices is None:
             return U
-        return pass_through(torch.round(U * self._num_steps) / self._num_steps, U)
-
-    @property
-    def _num_steps(self) -> int:
-        assert self.step is not None
-        return round(self.period / self.step)
+        number = len(self.choices)
+        return pass_through(torch.round(U * number) / number, U)

@@ -14,10 +14,15 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_binary_context.errors import quote
+
 SCALES = ("linear", "log")
 # Values are rounded to so many digits: what is shown is what is stored.
 DIGITS = 6
 MAX_LEVELS = 10_000
+# Beyond these, differences and ratios of numbers leave the range of floating point.
+MAX_SIZE = 1e100
+MIN_RELATIVE_WIDTH = 1e-10
 
 
 @dataclass(frozen=True)
@@ -130,9 +135,11 @@ def check_name(name: Any) -> None:
     Args:
         name: The name.
     """
-    if not isinstance(name, str) or not name.strip() or "=" in name:
+    is_text = isinstance(name, str) and name.strip() and name.isprintable()
+    if not is_text or "=" in name:
         raise InputDataError(
-            f"Expected ``name`` to be a text without an equals sign, but got {name!r}."
+            "Expected ``name`` to be a text of one line without an equals sign, but "
+            f"got {quote(name)}."
         )
 
 
@@ -148,10 +155,10 @@ def check_number(name: str, argument: str, value: Any) -> float:
         The number.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value):
+    if not is_number or not abs(value) <= MAX_SIZE:
         raise InputDataError(
             f"Expected ``{argument}`` of {name!r} to be a finite number, but got "
-            f"{value!r}."
+            f"{quote(value)}; the largest is {MAX_SIZE:g}."
         )
     return float(value)
 
@@ -172,15 +179,20 @@ def check_range(name: str, low: Any, high: Any, scale: Any) -> None:
             f"Expected ``low`` of {name!r} to be less than ``high``, but got {low} and "
             f"{high}."
         )
+    if high - low < max(MIN_RELATIVE_WIDTH * max(abs(low), abs(high)), 1 / MAX_SIZE):
+        raise InputDataError(
+            f"Expected ``low`` and ``high`` of {name!r} to be further apart than "
+            f"rounding errors, but got {low} and {high}."
+        )
     if scale not in SCALES:
         raise InputDataError(
             f"Expected ``scale`` of {name!r} to be one of {', '.join(SCALES)}, but got "
-            f"{scale!r}."
+            f"{quote(scale)}."
         )
-    if scale == "log" and low <= 0:
+    if scale == "log" and low < 1 / MAX_SIZE:
         raise InputDataError(
-            f"Expected ``low`` of {name!r} to be positive on a log scale, but got "
-            f"{low}."
+            f"Expected ``low`` of {name!r} to be positive on a log scale, at least "
+            f"{1 / MAX_SIZE:g}, but got {low}."
         )
 
 
@@ -218,13 +230,15 @@ def check_levels(name: str, levels: Any) -> tuple[float, ...]:
     Returns:
         The levels, ascending.
     """
-    is_list = isinstance(levels, list | tuple | range) and len(set(levels)) >= 2
-    if not is_list:
+    numbers = set()
+    if isinstance(levels, list | tuple | range):
+        numbers = {check_number(name, "levels", level) for level in levels}
+    if len(numbers) < 2:
         raise InputDataError(
             f"Expected ``levels`` of {name!r} to be a list of at least two different "
-            f"numbers, but got {levels!r}."
+            f"numbers, but got {quote(levels)}."
         )
-    return tuple(sorted({check_number(name, "levels", level) for level in levels}))
+    return tuple(sorted(numbers))
 
 
 def make_levels(name: str, low: Any, high: Any, step: Any) -> tuple[float, ...]:

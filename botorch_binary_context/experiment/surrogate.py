@@ -23,6 +23,7 @@ from gpytorch.kernels import PeriodicKernel
 from torch import Tensor
 from torch.nn import ModuleDict
 
+from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.settings import INFERENCES, Settings
 from botorch_binary_context.experiment.space import Encoder, Snap
@@ -37,6 +38,9 @@ from botorch_binary_context.models.power_vectors import PowerVectors
 Hyperparameters = Mapping[str, float | Sequence[float]]
 
 MIN_FIT = 5
+# Of fixed hyperparameters, in the units of the box.
+MIN_HYPERPARAMETER = 1e-6
+MAX_HYPERPARAMETER = 1e6
 
 
 def last_scheduled_fit(num_answers: int, first: int) -> int | None:
@@ -93,8 +97,8 @@ class Surrogate:
         """
         self.settings = settings
         self.encoder: Encoder = settings.encoder()
-        # A mistake in the fixed hyperparameters is to be found at once.
-        self._set(make_prior(self.settings), settings.hyperparameters)
+        self._encoded: dict[int, tuple[Trial, Tensor]] = {}
+        self._check_fixed()
 
     def rows(self, trials: Sequence[Trial]) -> Tensor:
         r"""Trials in the form that models take.
@@ -108,9 +112,20 @@ class Surrogate:
         functional = self.settings.feedback.functional
         shape = 0, functional.num_rows, self.encoder.context_space.dim
         empty = torch.zeros(shape, dtype=torch.float64, device="cpu")
-        rows = [self.encoder.encode(t.context, t.sides)[None] for t in trials]
-        X = torch.cat([empty, *rows])
+        X = torch.cat([empty, *(self._encode(trial) for trial in trials)])
         return functional.trials(X.flatten(0, 1))
+
+    def _encode(self, trial: Trial) -> Tensor:
+        """The rows of a trial, which do not change often, from the last time."""
+        last, rows = self._encoded.get(trial.id, (None, None))
+        is_same = last is trial or (
+            last is not None
+            and (last.context, last.sides) == (trial.context, trial.sides)
+        )
+        if rows is None or not is_same:
+            rows = self.encoder.encode(trial.context, trial.sides)[None]
+        self._encoded[trial.id] = (trial, rows)
+        return rows
 
     def model(
         self, trials: Sequence[Trial], learned: Hyperparameters, levels: bool
@@ -142,19 +157,16 @@ class Surrogate:
         )
         return model.eval()
 
-    def fit(
-        self, trials: Sequence[Trial], former: Hyperparameters
-    ) -> dict[str, float | Sequence[float]]:
+    def fit(self, trials: Sequence[Trial]) -> dict[str, float | Sequence[float]] | None:
         r"""Learn the hyperparameters that are not fixed.
 
         The search begins at the prior, whatever was learned before.
 
         Args:
             trials: Answered trials.
-            former: What to keep, with a warning, if the fit fails.
 
         Returns:
-            The hyperparameters by their names.
+            The hyperparameters by their names; None, with a warning, if the fit fails.
         """
         model = self.model(trials, {}, levels=False)
         prior = ModuleDict(
@@ -170,7 +182,7 @@ class Surrogate:
         for parameter in model.parameters():
             parameter.requires_grad_(any(parameter is p for p in learn))
         if learn and not self._maximize_evidence(model):
-            return dict(former)
+            return None
         return {
             name: getattr(module, attribute).detach().flatten().tolist()
             for name, (module, attribute) in handles.items()
@@ -237,34 +249,46 @@ class Surrogate:
         contexts = list(range(self.encoder.num_contexts))
         return "context_" if columns.tolist() == contexts else ""
 
-    def _set(self, prior: ModuleDict, values: Hyperparameters) -> None:
-        handles = self._handles(prior)
-        for name, value in values.items():
+    def _check_fixed(self) -> None:
+        """Find a mistake in the fixed hyperparameters at once."""
+        handles = self._handles(make_prior(self.settings))
+        for name, value in self.settings.hyperparameters.items():
             if name not in handles:
                 raise InputDataError(
                     "Expected ``hyperparameters`` to have the names "
-                    f"{', '.join(handles)}, but got {name!r}."
+                    f"{', '.join(handles)}, but got {quote(name)}."
                 )
             module, attribute = handles[name]
-            _assign(name, module, attribute, value)
+            shape = getattr(module, attribute).shape
+            constraint = getattr(module, f"raw_{attribute}_constraint")
+            low = max(float(constraint.lower_bound), MIN_HYPERPARAMETER)
+            high = min(float(constraint.upper_bound), MAX_HYPERPARAMETER)
+            numbers = _parse_numbers(value, shape)
+            if numbers is None or not _is_within(numbers, low, high):
+                raise InputDataError(
+                    f"Expected ``hyperparameters`` to give {name!r} one or "
+                    f"{math.prod(shape)} positive numbers, but got {quote(value)}; "
+                    f"they are above {low:g} and below {high:g}."
+                )
+
+    def _set(self, prior: ModuleDict, values: Hyperparameters) -> None:
+        handles = self._handles(prior)
+        for name, value in values.items():
+            module, attribute = handles[name]
+            numbers = _parse_numbers(value, getattr(module, attribute).shape)
+            setattr(module, attribute, numbers)
 
 
-def _assign(name: str, module: Any, attribute: str, value: Any) -> None:
-    """Set a hyperparameter to one number, or to one for each of its elements."""
-    shape = getattr(module, attribute).shape
+def _parse_numbers(value: Any, shape: torch.Size) -> Tensor | None:
+    """One number, or one for each element of a shape; None if it is neither."""
     try:
         numbers = torch.tensor(value, dtype=torch.float64, device="cpu")
-        numbers = numbers.flatten() if numbers.numel() > 1 else numbers.reshape(())
-        target = numbers.expand(shape) if numbers.ndim == 0 else numbers.reshape(shape)
-        positive = bool((target > 0).all() and target.isfinite().all())
-        constraint = module.constraint_for_parameter_name(f"raw_{attribute}")
-        allowed = positive and bool(constraint.check(target))
-    except (TypeError, ValueError, RuntimeError):
-        allowed = False
-    if not allowed:
-        limit = " less than 1" if attribute == "correlation" else ""
-        raise InputDataError(
-            f"Expected ``hyperparameters`` to give {name!r} one or "
-            f"{math.prod(shape)} positive numbers{limit}, but got {value!r}."
-        )
-    setattr(module, attribute, target)
+        if numbers.numel() == 1:
+            return numbers.reshape(()).expand(shape)
+        return numbers.reshape(shape)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+
+
+def _is_within(numbers: Tensor, low: float, high: float) -> bool:
+    return bool(((numbers > low) & (numbers < high)).all())

@@ -20,7 +20,9 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment.ranges import (
+    MAX_SIZE,
     Range,
     check_levels,
     check_name,
@@ -35,6 +37,8 @@ from botorch_binary_context.experiment.ranges import (
 
 #: What a variable can be: a number, a word, a switch.
 Value = float | int | str | bool
+
+MAX_WHOLE = 2**53
 
 
 class Parameter(ABC):
@@ -57,7 +61,12 @@ class Parameter(ABC):
     @property
     def is_continuous(self) -> bool:
         """Whether every point of its columns can be shown."""
-        return False
+        return self.choices is None
+
+    @property
+    @abstractmethod
+    def choices(self) -> Sequence[Any] | None:
+        """The values that can be shown; None if there is no end of them."""
 
     @abstractmethod
     def encode(self, value: Value) -> Tensor:
@@ -137,9 +146,9 @@ class Real(Parameter):
         return (self.low, self.high) if self.grid is None else _ends(self.grid)
 
     @property
-    def is_continuous(self) -> bool:
-        """Whether there is no step and no level."""
-        return self.grid is None
+    def choices(self) -> Sequence[Any] | None:
+        """Those of a step or levels."""
+        return self.grid
 
     @property
     def _range(self) -> Range:
@@ -172,7 +181,8 @@ def _check_grid(variable: Real | Context) -> None:
     if bounded == (variable.levels is not None):
         raise InputDataError(
             f"Expected either ``low`` and ``high`` or ``levels`` of {name!r}, but got "
-            f"{variable.low}, {variable.high} and {variable.levels}."
+            f"{quote(variable.low)}, {quote(variable.high)} and "
+            f"{quote(variable.levels)}."
         )
     if variable.levels is not None:
         object.__setattr__(variable, "levels", check_levels(name, variable.levels))
@@ -221,16 +231,18 @@ class Integer(Real):
             self._check_whole("levels", level)
 
     @property
-    def is_continuous(self) -> bool:
-        """Never."""
-        return False
+    def choices(self) -> Sequence[int]:
+        """All whole numbers, or those of a step or levels."""
+        low, high = self.bounds
+        values = range(int(low), int(high) + 1) if self.grid is None else self.grid
+        return values if isinstance(values, range) else [int(v) for v in values]
 
     def _check_whole(self, argument: str, value: Any) -> int:
         number = check_number(self.name, argument, value)
-        if not number.is_integer():
+        if not number.is_integer() or abs(number) > MAX_WHOLE:
             raise InputDataError(
-                f"Expected ``{argument}`` of {self.name!r} to be a whole number, but "
-                f"got {value}."
+                f"Expected ``{argument}`` of {self.name!r} to be a whole number of at "
+                f"most {MAX_WHOLE}, but got {value}."
             )
         return int(number)
 
@@ -247,6 +259,12 @@ class Integer(Real):
         if self.grid is not None:
             return super().snap(U)
         return pass_through(self._range.to_unit(self._range.from_unit(U).round()), U)
+
+
+def _is_category(value: Any) -> bool:
+    if isinstance(value, float | int):
+        return abs(value) <= MAX_SIZE
+    return isinstance(value, str)
 
 
 @dataclass(frozen=True)
@@ -269,13 +287,13 @@ class Categorical(Parameter):
         values = self.values
         distinct = (
             isinstance(values, list | tuple | range)
-            and all(isinstance(v, str | int | float) for v in values)
+            and all(_is_category(v) for v in values)
             and len(set(values)) == len(values) >= 2
         )
         if not distinct:
             raise InputDataError(
                 f"Expected ``values`` of {self.name!r} to be a list of at least two "
-                f"different texts or numbers, but got {values!r}."
+                f"different texts or finite numbers, but got {quote(values)}."
             )
         object.__setattr__(self, "values", tuple(values))
 
@@ -283,6 +301,11 @@ class Categorical(Parameter):
     def num_columns(self) -> int:
         """One for each value."""
         return len(self.values)
+
+    @property
+    def choices(self) -> Sequence[Value]:
+        """All values."""
+        return self.values
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -294,7 +317,7 @@ class Categorical(Parameter):
         if value not in self.values:
             raise InputDataError(
                 f"Expected ``value`` of {self.name!r} to be one of "
-                f"{', '.join(repr(v) for v in self.values)}, but got {value!r}."
+                f"{', '.join(repr(v) for v in self.values)}, but got {quote(value)}."
             )
         columns = torch.zeros(len(self.values), dtype=torch.float64, device="cpu")
         columns[self.values.index(value)] = 1.0
@@ -358,13 +381,18 @@ class Context:
         if self.harder not in (None, "up", "down"):
             raise InputDataError(
                 f"Expected ``harder`` of {self.name!r} to be 'up' or 'down' or None, "
-                f"but got {self.harder!r}."
+                f"but got {quote(self.harder)}."
             )
 
     @cached_property
     def grid(self) -> tuple[float, ...] | None:
         """The values that can be shown; None if all within the bounds can."""
         return _make_grid(self)
+
+    @property
+    def choices(self) -> Sequence[float] | None:
+        """Those of a step or levels; None if there is no end of them."""
+        return self.grid
 
     @property
     def bounds(self) -> tuple[Any, Any]:

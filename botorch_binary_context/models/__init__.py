@@ -1,5 +1,6 @@
 r"""Models of pass/fail outcomes and of duels, and their marginal likelihood."""
 
+from botorch_binary_context.models import matheron_paths  # noqa: F401  registers
 from botorch_binary_context.models.binary_gp import BinaryGP, BinaryLaplaceGP
 from botorch_binary_context.models.coordinates import CombineParameters
 from botorch_binary_context.models.mixed_gp import MixedGP

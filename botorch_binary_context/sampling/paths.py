@@ -19,7 +19,6 @@ from typing import Any
 import torch
 from botorch.models.transforms.input import ChainedInputTransform
 from botorch.sampling.pathwise.paths import SamplePath
-from botorch.sampling.pathwise.posterior_samplers import DrawMatheronPaths
 from botorch.utils.sampling import manual_seed
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
@@ -222,14 +221,6 @@ def draw_weight_space_paths(
         solution = solve_columns(psd_safe_cholesky(gram), error)
         weights = weights + _combine(Phi.mT, solution)
     return PosteriorSamplePaths(model, features, weights, update=None)
-
-
-@DrawMatheronPaths.register(LatentGP)
-def _draw_matheron_paths(
-    model: LatentGP, *, sample_shape: torch.Size, **kwargs: Any
-) -> PosteriorSamplePaths:
-    """What stock ``draw_matheron_paths`` does with our models."""
-    return draw_sample_paths(model, sample_shape)
 
 
 def _draw_prior(
