@@ -1,130 +1,22 @@
 r"""Bayesian optimisation from pass/fail outcomes and duels in chosen contexts."""
 
-from botorch_binary_context import inference, probability
-from botorch_binary_context.acquisition import (
-    BernoulliMutualInformation,
-    BinaryUpperConfidenceBound,
-    ContextualBinaryKnowledgeGradient,
-    ContextualJointEntropySearch,
-    GoalUpperConfidenceBound,
-    LatentGoalUpperConfidenceBound,
-    LatentUpperConfidenceBound,
-    MaximallyUncertainChallenge,
-    MomentMatchedKnowledgeGradient,
-    OneShotContextualBinaryKnowledgeGradient,
-    SampledKnowledgeGradient,
-    gen_one_shot_knowledge_gradient_initial_conditions,
-)
-from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.diagnostics import ApproximationCheck, check_approximation
-from botorch_binary_context.experiment import Experiment
-from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
-from botorch_binary_context.goals import (
-    AtContext,
-    AtReference,
-    AverageSuccess,
-    ContextAverage,
-    ContextCVaR,
-    ContextQuantile,
-    Goal,
-    WorstContext,
-    context_grid,
-    draw_contexts,
-)
-from botorch_binary_context.kernels import (
-    AdditiveContextKernel,
-    MultiplicativeContextKernel,
-)
-from botorch_binary_context.likelihoods import PreferenceLikelihood, ProbitLikelihood
-from botorch_binary_context.means import LinearContextMean
-from botorch_binary_context.models import (
-    ApproximateMarginalLogLikelihood,
-    BinaryGP,
-    BinaryLaplaceGP,
-    CombineParameters,
-    LaplaceMarginalLogLikelihood,
-    MixedGP,
-    Observations,
-    PreferenceGP,
-    PreferenceLaplaceGP,
-    psychometric_gp,
-    should_learn,
-)
-from botorch_binary_context.numerics.optim import SearchOptions
-from botorch_binary_context.posteriors import (
-    ClassProbability,
-    ExactPosterior,
-    LabelPosterior,
-)
-from botorch_binary_context.rules import (
-    BINARY_RULES,
-    DUEL_RULES,
-    recommend,
-    suggest,
-)
-from botorch_binary_context.sampling import (
-    draw_exact_paths,
-    draw_sample_paths,
-    draw_weight_space_paths,
-)
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "AdditiveContextKernel",
-    "ApproximateMarginalLogLikelihood",
-    "ApproximationCheck",
-    "AtContext",
-    "AtReference",
-    "AverageSuccess",
-    "BINARY_RULES",
-    "BernoulliMutualInformation",
-    "BinaryGP",
-    "BinaryLaplaceGP",
-    "BinaryUpperConfidenceBound",
-    "ClassProbability",
-    "CombineParameters",
-    "ContextAverage",
-    "ContextCVaR",
-    "ContextQuantile",
-    "ContextSpace",
-    "ContextualBinaryKnowledgeGradient",
-    "ContextualJointEntropySearch",
-    "DIFFERENCE",
-    "DUEL_RULES",
-    "ExactPosterior",
-    "Experiment",
-    "Functional",
-    "LabelPosterior",
-    "LaplaceMarginalLogLikelihood",
-    "Goal",
-    "GoalUpperConfidenceBound",
-    "LatentGoalUpperConfidenceBound",
-    "LatentUpperConfidenceBound",
-    "LinearContextMean",
-    "MaximallyUncertainChallenge",
-    "MixedGP",
-    "MomentMatchedKnowledgeGradient",
-    "MultiplicativeContextKernel",
-    "Observations",
-    "OneShotContextualBinaryKnowledgeGradient",
-    "PreferenceGP",
-    "PreferenceLaplaceGP",
-    "PreferenceLikelihood",
-    "ProbitLikelihood",
-    "SampledKnowledgeGradient",
-    "SearchOptions",
-    "VALUE",
-    "WorstContext",
-    "check_approximation",
-    "context_grid",
-    "draw_contexts",
-    "draw_exact_paths",
-    "draw_sample_paths",
-    "draw_weight_space_paths",
-    "gen_one_shot_knowledge_gradient_initial_conditions",
-    "inference",
-    "probability",
-    "psychometric_gp",
-    "recommend",
-    "should_learn",
-    "suggest",
-]
+from botorch_binary_context.lazy import load_exported
+
+if TYPE_CHECKING:
+    from botorch_binary_context.exports import *  # noqa: F403
+
+    __version__: str
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("botorch-binary-context")
+    return load_exported(__name__, name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), "__version__", *load_exported(__name__, "__all__")]

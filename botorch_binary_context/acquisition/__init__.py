@@ -27,6 +27,7 @@ from botorch_binary_context.acquisition.one_shot import (
 from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
     SampledKnowledgeGradient,
 )
+from botorch_binary_context.acquisition.targeted import TargetedInformation
 
 __all__ = [
     "BernoulliMutualInformation",
@@ -40,6 +41,7 @@ __all__ = [
     "MomentMatchedKnowledgeGradient",
     "OneShotContextualBinaryKnowledgeGradient",
     "SampledKnowledgeGradient",
+    "TargetedInformation",
     "gen_one_shot_knowledge_gradient_initial_conditions",
     "input_constructors",
 ]

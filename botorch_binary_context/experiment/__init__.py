@@ -1,33 +1,16 @@
 r"""Running a real experiment: ask, tell, recommend, and never lose an answer."""
 
-from botorch_binary_context.experiment.experiment import Experiment
-from botorch_binary_context.experiment.recommendation import (
-    Estimate,
-    Recommendation,
-    Threshold,
-)
-from botorch_binary_context.experiment.settings import Duels, PassFail, Settings
-from botorch_binary_context.experiment.space import NamedSpace
-from botorch_binary_context.experiment.trial import Trial
-from botorch_binary_context.experiment.variables import (
-    Categorical,
-    Context,
-    Integer,
-    Real,
-)
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "Categorical",
-    "Context",
-    "Duels",
-    "Estimate",
-    "Experiment",
-    "Integer",
-    "NamedSpace",
-    "PassFail",
-    "Real",
-    "Recommendation",
-    "Settings",
-    "Threshold",
-    "Trial",
-]
+from botorch_binary_context.lazy import load_exported
+
+if TYPE_CHECKING:
+    from botorch_binary_context.experiment.exports import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    return load_exported(__name__, name)
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *load_exported(__name__, "__all__")]

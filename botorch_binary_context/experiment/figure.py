@@ -11,11 +11,13 @@ from typing import Any
 from botorch.exceptions import UnsupportedError
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backend_bases import FigureCanvasBase
 from matplotlib.figure import Figure
 from matplotlib.ticker import Locator, LogLocator, MaxNLocator
 from torch import Tensor
 
 from botorch_binary_context.experiment.experiment import Experiment
+from botorch_binary_context.experiment.files import prepare_output, refuse_journal
 from botorch_binary_context.experiment.space import Encoder
 from botorch_binary_context.experiment.variables import Categorical, Integer
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -36,8 +38,10 @@ def draw_experiment(experiment: Experiment, path: str | Path) -> None:
 
     Args:
         experiment: The experiment, with at least one answer.
-        path: Where to save it; the ending says in which format.
+        path: Where to save it; the ending says in which format. What is there is lost,
+            but a journal is refused.
     """
+    _check_path(path)
     model, encoder = experiment.model(), experiment.encoder
     panels = _panels(experiment, model, encoder)
     if not panels:
@@ -50,12 +54,20 @@ def draw_experiment(experiment: Experiment, path: str | Path) -> None:
     axes: Any = figure.subplots(1, len(panels), squeeze=False)
     for panel, ax in zip(panels, axes[0], strict=True):
         panel(ax)
-    try:
-        figure.savefig(path, dpi=120)
-    except ValueError as error:
+    prepare_output(path)
+    figure.savefig(path, dpi=120)
+
+
+def _check_path(path: str | Path) -> None:
+    """Find mistakes before anything is computed."""
+    ending = Path(path).suffix[1:].lower()
+    formats = FigureCanvasBase.get_supported_filetypes()
+    if ending not in formats:
         raise UnsupportedError(
-            f"Expected ``path`` to end as an image file does, but got {path}: {error}."
-        ) from error
+            "Expected ``path`` to end as an image file does, in one of "
+            f"{', '.join(formats)}, but got {path}."
+        )
+    refuse_journal(path)
 
 
 def _panels(experiment: Experiment, model: LatentGP, encoder: Encoder) -> list[Panel]:
@@ -76,7 +88,7 @@ def _panels(experiment: Experiment, model: LatentGP, encoder: Encoder) -> list[P
 def _numeric_columns(encoder: Encoder) -> list[int]:
     """The first two columns, among those of the parameters, that are numbers."""
     columns, position = [], 0
-    for parameter in encoder.space.parameters:
+    for parameter in encoder.space.parts:
         if not isinstance(parameter, Categorical):
             columns.append(position)
         position += parameter.num_columns
@@ -94,7 +106,7 @@ def _draw_model(
     ax.title.set_text(
         "reference context, other parameters as recommended" if held else ""
     )
-    owners = [p for p in encoder.space.parameters for _ in range(p.num_columns)]
+    owners = [p for p in encoder.space.parts for _ in range(p.num_columns)]
     for axis, dim in zip((ax.xaxis, ax.yaxis), dims, strict=False):
         _use_units(axis, owners[dim], owners[dim].encode)
 

@@ -8,136 +8,47 @@ file a person writes and that of the journal.
 from __future__ import annotations
 
 import tomllib
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 from botorch.exceptions import InputDataError, UnsupportedError
 
+from botorch_binary_context.errors import quote
+from botorch_binary_context.experiment.angles import Periodic
+from botorch_binary_context.experiment.feedback import (
+    Feedback,
+    PassFail,
+    make_feedback,
+)
+from botorch_binary_context.experiment.lens import AnyParameter, Lens
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
+from botorch_binary_context.experiment.tables import check_keys, choose, make, tables
 from botorch_binary_context.experiment.variables import (
     Categorical,
     Context,
     Integer,
-    Parameter,
     Real,
 )
-from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
 from botorch_binary_context.inference import (
     ExpectationPropagation,
     Inference,
     Laplace,
 )
-from botorch_binary_context.likelihoods import PreferenceLikelihood, ProbitLikelihood
 from botorch_binary_context.models.coordinates import (
     CombineParameters,
     check_combinations,
 )
-from botorch_binary_context.rules import BINARY_RULES, DUEL_RULES
+from botorch_binary_context.models.power_vectors import SPHERE_AND_CYLINDER
 
 KERNELS = ("additive", "multiplicative", "product")
+PRIORS = ("pooled", "separate")
 MIN_INITIAL_TRIALS = 5
-
-T = TypeVar("T")
-
-
-class Feedback(ABC):
-    r"""What a trial shows and what can be answered.
-
-    Attributes:
-        kind: Its name.
-        outcomes: The names of the outcomes 0 and 1.
-        functional: What a trial observes of the performance.
-        default_rule: The rule if none is given.
-        default_kernel: The kernel if none is given and there are contexts.
-        rules: The rules there are.
-    """
-
-    kind: ClassVar[str]
-    outcomes: ClassVar[tuple[str, str]]
-    functional: ClassVar[Functional]
-    default_rule: ClassVar[str]
-    default_kernel: ClassVar[str]
-    rules: ClassVar[Mapping[str, Any]]
-
-    @abstractmethod
-    def likelihood(self) -> ProbitLikelihood:
-        r"""The likelihood of the outcomes.
-
-        Returns:
-            A new likelihood.
-        """
-
-    def parse(self, outcome: Any) -> int:
-        r"""The outcome that is meant.
-
-        Args:
-            outcome: 0 or 1 (a bool or a number), or the name of an outcome.
-
-        Returns:
-            0 or 1.
-        """
-        if isinstance(outcome, str):
-            text = outcome.strip().lower()
-            names = {"0": 0, "1": 1, self.outcomes[0]: 0, self.outcomes[1]: 1}
-            if text in names:
-                return names[text]
-        else:
-            try:
-                number = float(outcome)
-            except (TypeError, ValueError):
-                number = -1.0
-            if number in (0.0, 1.0):
-                return int(number)
-        raise InputDataError(
-            f"Expected ``outcome`` to be {self.outcomes[1]!r} or 1, or "
-            f"{self.outcomes[0]!r} or 0, but got {outcome!r}."
-        )
-
-
-@dataclass(frozen=True)
-class PassFail(Feedback):
-    r"""A test is passed or failed.
-
-    Attributes:
-        guess_rate: The chance to pass without any ability: ``1/n`` in a choice of one
-            among ``n``.
-        lapse_rate: The chance to fail in spite of it.
-    """
-
-    kind: ClassVar[str] = "pass/fail"
-    outcomes: ClassVar[tuple[str, str]] = ("fail", "pass")
-    functional: ClassVar[Functional] = VALUE
-    default_rule: ClassVar[str] = "ucb-ald"
-    default_kernel: ClassVar[str] = "additive"
-    rules: ClassVar[Mapping[str, Any]] = BINARY_RULES
-    guess_rate: float = 0.0
-    lapse_rate: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.likelihood()  # checks the rates
-
-    def likelihood(self) -> ProbitLikelihood:
-        r"""A probit with the two rates."""
-        return ProbitLikelihood(self.guess_rate, self.lapse_rate)
-
-
-@dataclass(frozen=True)
-class Duels(Feedback):
-    r"""Two sets of parameters are compared in one context, and one is preferred."""
-
-    kind: ClassVar[str] = "duels"
-    outcomes: ClassVar[tuple[str, str]] = ("second", "first")
-    functional: ClassVar[Functional] = DIFFERENCE
-    default_rule: ClassVar[str] = "muc-ald"
-    default_kernel: ClassVar[str] = "product"
-    rules: ClassVar[Mapping[str, Any]] = DUEL_RULES
-
-    def likelihood(self) -> PreferenceLikelihood:
-        r"""A probit of the difference."""
-        return PreferenceLikelihood()
+#: Combinations of parameters that have a name.
+COMBINATIONS = {"power-vector": SPHERE_AND_CYLINDER}
+MAX_COLUMNS = 500
+MAX_COUNT = 2**63 - 1  # the largest integer of a TOML file
 
 
 @dataclass(frozen=True)
@@ -162,10 +73,15 @@ class Settings:
             kernel).
         combinations: A row for each linear combination of the parameters, in their own
             units, that is to have a lengthscale of its own in the place of the
-            parameters, where these act together; ``POWER_VECTOR`` for the sphere and
-            cylinder of a lens. None for the parameters themselves.
+            parameters, where these act together; "power-vector" for the sphere and
+            cylinder of a lens (with an axis, ``Lens`` is one parameter of all three).
+            None for the parameters themselves.
         inference: How the posterior is approximated: "expectation propagation" (the
             default) or "laplace".
+        priors: What is expected of the kernel: "pooled" (the default) draws
+            lengthscales towards a common one and takes the values of a categorical
+            parameter to be alike, as much as the answers say; "separate" has an
+            unrelated lengthscale for every column, also for every category.
     """
 
     space: NamedSpace
@@ -175,10 +91,12 @@ class Settings:
     seed: int = 0
     initial_trials: int | None = None
     hyperparameters: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
-    combinations: Sequence[Sequence[float]] | None = None
+    combinations: str | Sequence[Sequence[float]] | None = None
     inference: str = "expectation propagation"
+    priors: str = "pooled"
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         if self.rule is None:
             object.__setattr__(self, "rule", self.feedback.default_rule)
         if self.kernel is None and self.space.contexts:
@@ -189,20 +107,48 @@ class Settings:
             object.__setattr__(self, "initial_trials", trials)
         self._check_rule()
         self._check_kernel()
-        _choose(INFERENCES, self.inference, "inference")
+        choose(INFERENCES, self.inference, "inference")
+        choose(dict.fromkeys(PRIORS), self.priors, "priors")
         for name in ("seed", "initial_trials"):
             _check_count(name, getattr(self, name))
+        self._check_size()
         if self.combinations is not None:
             self._check_combinations()
+        if not isinstance(self.combinations, str | None):
             rows = tuple(tuple(map(float, row)) for row in self.combinations)
             object.__setattr__(self, "combinations", rows)
 
+    def _check_kinds(self) -> None:
+        for name, kind in (
+            ("space", NamedSpace),
+            ("feedback", Feedback),
+            ("hyperparameters", Mapping),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise InputDataError(
+                    f"Expected ``{name}`` to be a {kind.__name__}, but got "
+                    f"{quote(value)}."
+                )
+
+    def _check_size(self) -> None:
+        """The searches and quasi-random points of a trial end somewhere."""
+        sides = self.feedback.num_sides
+        columns = sum(parameter.num_columns for parameter in self.space.parts)
+        total = len(self.space.contexts) + sides * columns
+        if total > MAX_COLUMNS:
+            raise UnsupportedError(
+                f"Expected a trial to have at most {MAX_COLUMNS} columns, one for each "
+                "context, number and category that it shows, but got "
+                f"{total}."
+            )
+
     def _check_rule(self) -> None:
         rules = self.feedback.rules
-        if self.rule not in rules:
+        if not isinstance(self.rule, str) or self.rule not in rules:
             raise UnsupportedError(
                 f"Expected ``rule`` to be a rule for {self.feedback.kind}, one of "
-                f"{', '.join(rules)}, but got {self.rule!r}."
+                f"{', '.join(rules)}, but got {quote(self.rule)}."
             )
 
     def _check_kernel(self) -> None:
@@ -210,13 +156,13 @@ class Settings:
             if self.kernel is not None:
                 raise UnsupportedError(
                     "Expected ``kernel`` to be left out without contexts, but got "
-                    f"{self.kernel!r}."
+                    f"{quote(self.kernel)}."
                 )
             return
         if self.kernel not in KERNELS:
             raise UnsupportedError(
                 f"Expected ``kernel`` to be one of {', '.join(KERNELS)}, but got "
-                f"{self.kernel!r}."
+                f"{quote(self.kernel)}."
             )
         if self.kernel == "additive" and not self.feedback.functional.sees_level:
             raise UnsupportedError(
@@ -236,7 +182,8 @@ class Settings:
         if others:
             raise UnsupportedError(
                 "Expected parameters to be real numbers on a linear scale with "
-                f"``combinations``, but got {', '.join(others)}."
+                f"``combinations``, but got {', '.join(others)}. Sphere, cylinder and "
+                'axis are one parameter: ``Lens``, or type = "lens".'
             )
         if self.kernel == "multiplicative":
             raise UnsupportedError(
@@ -244,6 +191,20 @@ class Settings:
                 "``combinations``, but got 'multiplicative'."
             )
         self.coordinates()  # checks the matrix
+
+    def _find_combinations(self) -> Sequence[Sequence[float]]:
+        """The rows of the combinations, also of named ones."""
+        if not isinstance(self.combinations, str):
+            assert self.combinations is not None
+            return self.combinations
+        rows = choose(COMBINATIONS, self.combinations, "combinations")
+        names = [parameter.name for parameter in self.space.parameters]
+        if len(names) != 2 or "cyl" in names[0].lower():
+            raise InputDataError(
+                f"Expected the parameters of {self.combinations!r} to be sphere and "
+                f"cylinder, in this order, but got {', '.join(names)}."
+            )
+        return rows
 
     def _linear_parameters(self) -> list[Real]:
         """The parameters that linear combinations make sense of."""
@@ -267,7 +228,7 @@ class Settings:
         )
         widths = bounds[:, 1] - bounds[:, 0]
         units = widths / widths.log().mean().exp()  # of the encoded parameters
-        rows = check_combinations(self.combinations, len(widths))
+        rows = check_combinations(self._find_combinations(), len(widths))
         return CombineParameters(space, rows.to(units) * units)
 
     def encoder(self) -> Encoder:
@@ -296,6 +257,7 @@ class Settings:
             "hyperparameters": dict(self.hyperparameters),
             "combinations": self.combinations,
             "inference": self.inference,
+            "priors": self.priors,
         }
 
     @classmethod
@@ -308,16 +270,21 @@ class Settings:
         Returns:
             The settings.
         """
+        if not isinstance(content, Mapping):
+            raise InputDataError(
+                f"Expected ``content`` to be a dictionary, but got {quote(content)}."
+            )
         content = dict(content)
-        parameters = _tables(content, "parameters")
-        contexts = _tables(content, "contexts")
+        check_keys(content, KEYS, ["parameters"], "the settings")
+        parameters = tables(content, "parameters")
+        contexts = tables(content, "contexts")
         feedback = content.pop("feedback", {})
         space = NamedSpace(
             [_make_parameter(table) for table in parameters],
-            [_make(Context, table, "contexts") for table in contexts],
+            [make(Context, table, "contexts") for table in contexts],
         )
-        content |= {"space": space, "feedback": _make_feedback(feedback)}
-        return _make(cls, content, "the settings")
+        content |= {"space": space, "feedback": make_feedback(feedback)}
+        return cls(**content)
 
     @classmethod
     def from_toml(cls, path: str | Path) -> Settings:
@@ -332,29 +299,37 @@ class Settings:
         try:
             with Path(path).open("rb") as file:
                 content = tomllib.load(file)
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise InputDataError(
                 f"Expected ``path`` to be a TOML file, but got {path}: {error}"
             ) from error
         return cls.from_dict(content)
 
 
+#: The keys of a TOML file.
+KEYS = (
+    "feedback",
+    "parameters",
+    "contexts",
+    *(f.name for f in fields(Settings) if f.name not in ("space", "feedback")),
+)
+
 #: The ways of inference by their names.
 INFERENCES: dict[str, type[Inference]] = {
     "expectation propagation": ExpectationPropagation,
     "laplace": Laplace,
 }
-_PARAMETER_TYPES: dict[str, type[Parameter]] = {
-    kind.type: kind for kind in (Real, Integer, Categorical)
+_PARAMETER_TYPES: dict[str, Any] = {
+    kind.type: kind for kind in (Real, Integer, Categorical, Periodic, Lens)
 }
-_FEEDBACKS: dict[str, type[Feedback]] = {kind.kind: kind for kind in (PassFail, Duels)}
 
 
 def _check_count(name: str, value: Any) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not 0 <= value <= MAX_COUNT:
         raise InputDataError(
-            f"Expected ``{name}`` to be a whole number that is not negative, but got "
-            f"{value!r}."
+            f"Expected ``{name}`` to be a whole number from 0 to {MAX_COUNT}, but got "
+            f"{quote(value)}."
         )
 
 
@@ -363,57 +338,10 @@ def _without_none(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameter_dict(parameter: Any) -> dict[str, Any]:
-    return {"type": parameter.type, **asdict(parameter)}
+    return {"type": parameter.type, **_without_none(asdict(parameter))}
 
 
-def _tables(content: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """Take a list of tables out of the content."""
-    tables = content.pop(key, [])
-    if not isinstance(tables, list) or any(not isinstance(t, dict) for t in tables):
-        raise InputDataError(
-            f"Expected ``{key}`` to be tables, [[{key}]] in a TOML file, but got "
-            f"{tables!r}."
-        )
-    return tables
-
-
-def _choose(kinds: Mapping[str, type[T]], name: Any, key: str) -> type[T]:
-    if not isinstance(name, str) or name not in kinds:
-        raise InputDataError(
-            f"Expected ``{key}`` to be one of {', '.join(kinds)}, but got {name!r}."
-        )
-    return kinds[name]
-
-
-def _make_parameter(table: dict[str, Any]) -> Parameter:
+def _make_parameter(table: dict[str, Any]) -> AnyParameter:
     table = dict(table)
-    kind = _choose(_PARAMETER_TYPES, table.pop("type", Real.type), "type")
-    return _make(kind, table, "parameters")
-
-
-def _make_feedback(table: Any) -> Feedback:
-    if not isinstance(table, dict):
-        raise InputDataError(
-            "Expected ``feedback`` to be a table, [feedback] in a TOML file, but got "
-            f"{table!r}."
-        )
-    table = dict(table)
-    kind = _choose(_FEEDBACKS, table.pop("kind", PassFail.kind), "kind")
-    return _make(kind, table, "feedback")
-
-
-def _make(kind: type[T], arguments: Mapping[str, Any], where: str) -> T:
-    """Make a dataclass from a table, naming keys that are unknown or missing."""
-    known: Any = fields(kind)  # pyright: ignore[reportArgumentType]
-    unknown = sorted(set(arguments) - {f.name for f in known})
-    needed = {
-        f.name for f in known if f.default is MISSING and f.default_factory is MISSING
-    }
-    missing = sorted(needed - set(arguments))
-    if unknown or missing:
-        complaint = "unknown" if unknown else "missing"
-        raise InputDataError(
-            f"Expected {where} to have the keys {', '.join(f.name for f in known)}, "
-            f"but got {complaint} {', '.join(unknown or missing)}."
-        )
-    return kind(**arguments)
+    kind = choose(_PARAMETER_TYPES, table.pop("type", Real.type), "type")
+    return make(kind, table, "parameters")

@@ -12,6 +12,10 @@ from botorch.models.transforms.input import InputTransform, Normalize
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.errors import quote
+
+# How much longer or shorter than the parameters a combination may be.
+MAX_STRETCH = 1e6
 
 
 def center_contexts(space: ContextSpace) -> Normalize:
@@ -107,14 +111,22 @@ def check_combinations(
         The combinations as a ``dim x dim`` matrix in double precision.
     """
     expected = (
-        f"Expected ``combinations`` to be an invertible {dim} x {dim} matrix, a row "
-        "for each combination of the parameters"
+        f"Expected ``combinations`` to be an invertible {dim} x {dim} matrix of "
+        f"numbers up to {MAX_STRETCH:g}, a row for each combination of the parameters"
     )
     device = getattr(combinations, "device", torch.get_default_device())
     try:
         A = torch.as_tensor(combinations, dtype=torch.double, device=device)
-    except (TypeError, ValueError) as error:
-        raise InputDataError(f"{expected}, but got {combinations!r}.") from error
-    if A.shape != (dim, dim) or not bool(torch.linalg.det(A).abs() > 0):
-        raise InputDataError(f"{expected}, but got {A.tolist()}.")
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise InputDataError(f"{expected}, but got {quote(combinations)}.") from error
+    if A.shape != (dim, dim) or not _is_invertible(A):
+        raise InputDataError(f"{expected}, but got {quote(A.tolist())}.")
     return A
+
+
+def _is_invertible(A: Tensor) -> bool:
+    """Whether no combination is far longer or shorter than the parameters."""
+    if not bool(A.isfinite().all()):
+        return False
+    stretch = torch.linalg.svdvals(A)
+    return bool(((stretch < MAX_STRETCH) & (stretch > 1 / MAX_STRETCH)).all())

@@ -4,10 +4,13 @@ How rules of two stages choose the context, given the parameters: ``batch_shape 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
+from botorch_binary_context.acquisition.targeted import TargetedInformation
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules.base import Selection
 
@@ -16,10 +19,26 @@ CONTEXT_SEARCH = SearchOptions(num_restarts=3, raw_samples=64)
 
 def most_informative(selection: Selection, parameters: Tensor) -> Tensor:
     r"""The context in which the outcome tells most about the latent function (ALD)."""
-    space = selection.space
-    if space.num_contexts == 0:
+    if selection.space.num_contexts == 0:
         return at_random(selection, parameters)
     score = BernoulliMutualInformation(selection.model).evaluate
+    return _best_context(selection, parameters, score)
+
+
+def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
+    r"""The context whose outcome tells most about the reference context."""
+    if selection.space.num_contexts == 0:
+        return at_random(selection, parameters)
+    target = selection.space.at_reference(parameters)
+    score = TargetedInformation(selection.model, target).evaluate
+    return _best_context(selection, parameters, score)
+
+
+def _best_context(
+    selection: Selection, parameters: Tensor, score: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """The context in which given parameters make the trial of the best score."""
+    space = selection.space
     return selection.maximize(
         lambda s: score(space.join(parameters, s.unsqueeze(-2))),
         space.context_bounds,

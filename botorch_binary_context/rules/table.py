@@ -22,6 +22,7 @@ from botorch_binary_context.rules.contexts import (
     at_random,
     at_reference,
     most_informative,
+    most_targeted,
 )
 from botorch_binary_context.rules.joint import (
     by_joint_entropy_search,
@@ -81,6 +82,8 @@ BINARY_RULES = RuleTable(
         "ts-random": TwoStages(by_thompson_sampling, at_random),
         "ucb-fixed": TwoStages(by_ucb, at_reference),
         "ts-fixed": TwoStages(by_thompson_sampling, at_reference),
+        "ucb-target": TwoStages(by_ucb, most_targeted),
+        "ucb99-target": TwoStages(by_bold_ucb, most_targeted),
         "mkg": by_moment_matched_knowledge_gradient,
         "cbkg": by_knowledge_gradient,
         "cjes": by_joint_entropy_search,
@@ -97,6 +100,8 @@ DUEL_RULES = RuleTable(
         "kss-ald": TwoStages(by_self_sparring, most_informative),
         "muc-random": TwoStages(by_uncertain_challenge, at_random),
         "kss-random": TwoStages(by_self_sparring, at_random),
+        "muc-fixed": TwoStages(by_uncertain_challenge, at_reference),
+        "muc-target": TwoStages(by_uncertain_challenge, most_targeted),
         "mkg": by_moment_matched_knowledge_gradient,
         "kg": by_knowledge_gradient,
         "cjes": by_joint_entropy_search,

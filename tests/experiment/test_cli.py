@@ -11,10 +11,22 @@ from typing import Any
 
 import pytest
 
-from botorch_binary_context.experiment import Experiment
+from botorch_binary_context.experiment import (
+    Categorical,
+    Experiment,
+    NamedSpace,
+    Real,
+)
 from botorch_binary_context.experiment.cli import main
 from tests.experiment.simulation import answer, duels, run, unmodelled
 from tests.experiment.test_settings import TOML
+
+
+def run_random(path: Path, space: NamedSpace) -> None:
+    """Ten answers without a model."""
+    with Experiment.create(path, unmodelled(space=space)) as experiment:
+        for _ in range(10):
+            experiment.tell(experiment.ask().id, "pass")
 
 
 @pytest.fixture
@@ -131,9 +143,76 @@ class TestExport:
         text = call(capsys, "export", journal)
         assert text.splitlines() == path.read_text().splitlines()
 
-    def test_nothing(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-        Experiment.create(tmp_path / "empty", unmodelled()).close()
-        assert call(capsys, "export", tmp_path / "empty") == ""
+    def test_what_was_noted(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        """Free columns are columns, and what was asked is kept."""
+        with Experiment.create(tmp_path / "noted", unmodelled()) as experiment:
+            first = experiment.ask(rater="Ada")
+            experiment.tell(first.id, 1, shown={"gain": 2.5}, extra={"eye": "left"})
+            experiment.tell(experiment.ask().id, 0, extra={"tired": True})
+        lines = call(capsys, "export", experiment.path).splitlines()
+        rows = list(csv.DictReader(lines))
+        assert [row["eye"] for row in rows] == ["left", ""]
+        assert [row["tired"] for row in rows] == ["", "True"]
+        assert [row["rater"] for row in rows] == ["Ada", ""]
+        assert json.loads(rows[0]["asked"]) == first.values
+        assert rows[0]["gain"] == "2.5"
+
+    def test_header_without_trials(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        for name, make, shown in (
+            ("empty", unmodelled, "noise,gain,shift"),
+            ("duels", duels, "noise,first.gain,first.shift,second.gain,second.shift"),
+        ):
+            Experiment.create(tmp_path / name, make()).close()
+            about = "id,status,outcome,chosen_by,asked_at,closed_at"
+            about += ",used,asked,rater,reaction_time"
+            assert call(capsys, "export", tmp_path / name) == f"{about},{shown}\r\n"
+
+    def test_no_column_twice_and_no_formula(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        space = NamedSpace(
+            [
+                Real("id", -1.0, -0.5),
+                Real("@x", 0.0, 1.0),
+                Categorical("shown.id", ["=1+1", "-2", "+3", "@A1", "\t=1"]),
+            ]
+        )
+        run_random(tmp_path / "journal", space)
+        table = list(
+            csv.reader(call(capsys, "export", tmp_path / "journal").splitlines())
+        )
+        header = table[0]
+        assert len(set(header)) == len(header)
+        assert header[-3:] == ["shown.shown.id", "'@x", "shown.id"]
+        for row in table[1:]:
+            assert float(row[-3]) < 0  # a number stays one
+            assert row[-1].startswith("'")
+
+    def test_private_and_never_over_a_journal(
+        self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
+    ) -> None:
+        content = Path(journal).read_bytes()
+        picture = tmp_path / "journal.png"
+        picture.write_bytes(content)
+        for command in (
+            ("export", journal, journal),
+            ("export", journal, f"{journal}-wal"),
+            ("plot", str(picture), str(picture)),
+        ):
+            assert main(command) == 2
+            assert "the journal of an experiment" in capsys.readouterr().err
+        assert Path(journal).read_bytes() == picture.read_bytes() == content
+        old = tmp_path / "old.csv"
+        old.write_text("old")
+        old.chmod(0o644)
+        for path in (old, tmp_path / "new.csv"):
+            call(capsys, "export", journal, path)
+            assert path.stat().st_mode & 0o777 == 0o600
+            assert path.read_text().startswith("id,")
 
 
 def test_plot(capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path) -> None:

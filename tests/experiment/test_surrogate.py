@@ -143,7 +143,7 @@ class TestHyperparameters:
         fixed = Settings.from_dict(
             {**settings.to_dict(), "hyperparameters": {"outputscale": 3.0}}
         )
-        columns = settings.encoder().context_space.parameter_dims
+        columns = settings.encoder().columns.numbers
         lengthscale = [0.2 + 0.1 * i for i in range(len(columns))]
         model = Surrogate(fixed).model(
             [], {"outputscale": [5.0], "lengthscale": lengthscale}, levels=True
@@ -170,11 +170,13 @@ class TestHyperparameters:
             ({"lengthscale": -1.0}, "positive numbers, but got -1.0"),
             ({"outputscale": "a"}, "positive numbers, but got 'a'"),
             ({"outputscale": float("nan")}, "positive numbers, but got nan"),
+            ({"correlation": 1.5}, "'correlation' .* but got 1.5; .* below 1"),
         ],
     )
     def test_errors(self, values: Any, message: str) -> None:
+        space = MIXED if "correlation" in values else CONTINUOUS
         with pytest.raises(InputDataError, match=message):
-            Surrogate(pass_fail(hyperparameters=values))
+            Surrogate(pass_fail(space, hyperparameters=values))
 
 
 class TestFit:
@@ -182,21 +184,24 @@ class TestFit:
     def test_better_than_the_prior(self, settings: Settings) -> None:
         """And no small change is better."""
         maker, trials = Surrogate(settings), make_trials(settings, 25)
-        learned = maker.fit(trials, {})
+        learned = maker.fit(trials)
+        assert learned is not None
         best = evidence(maker, trials, learned)
         assert best > evidence(maker, trials, {}) + 1e-4
         for name, value in learned.items():
             for factor in (0.8, 1.25):
                 assert isinstance(value, list)
-                changed = {**learned, name: [factor * v for v in value]}
+                most = 0.999 if name == "correlation" else float("inf")
+                moved = [min(factor * v, most) for v in value]
+                changed = {**learned, name: moved}
                 assert evidence(maker, trials, changed) < best + 1e-6
 
     def test_a_function_of_the_answers(self) -> None:
         settings = pass_fail()
         trials = make_trials(settings, 12)
-        learned = Surrogate(settings).fit(trials, {})
+        learned = Surrogate(settings).fit(trials)
         torch.manual_seed(3)
-        assert Surrogate(settings).fit(trials, {"outputscale": 7.0}) == learned
+        assert Surrogate(settings).fit(trials) == learned
 
     def test_few_answers_do_not_overrule_the_priors(self) -> None:
         """Ten passes: the best explanation without priors is infinite."""
@@ -205,7 +210,7 @@ class TestFit:
             Trial(t.id, t.context, t.sides, "", "", "answered", 1)
             for t in make_trials(settings, 10)
         ]
-        learned: Any = Surrogate(settings).fit(trials, {})
+        learned: Any = Surrogate(settings).fit(trials)
         assert 2.0 < learned["outputscale"][0] < 40.0
         assert all(0.1 < v < 0.6 for v in learned["lengthscale"])
         assert 2.0 < learned["slope"][0] < 20.0
@@ -213,10 +218,11 @@ class TestFit:
     def test_fixed_ones_are_not_learned(self) -> None:
         settings = pass_fail(hyperparameters={"lengthscale": 0.3})
         maker, trials = Surrogate(settings), make_trials(settings, 15)
-        learned = maker.fit(trials, {})
+        learned = maker.fit(trials)
+        assert learned is not None
         assert set(learned) == {"outputscale", "slope"}
         everything = pass_fail(hyperparameters={**FIXED, "slope": 5.0})
-        assert Surrogate(everything).fit(trials, {}) == {}
+        assert Surrogate(everything).fit(trials) == {}
 
     @pytest.mark.parametrize(
         "error", [ModelFittingError("all attempts failed"), RuntimeError("singular")]
@@ -230,8 +236,7 @@ class TestFit:
         trials = make_trials(settings, 8)
         message = f"could not be learned from 8 answers and stay as they were: {error}"
         with pytest.warns(RuntimeWarning, match=message):
-            learned = Surrogate(settings).fit(trials, {"outputscale": [3.0]})
-        assert learned == {"outputscale": [3.0]}
+            assert Surrogate(settings).fit(trials) is None
 
 
 class TestPending:

@@ -54,6 +54,8 @@ class TestTable:
             "ts-fixed",
             "lucb-ald",
             "ucb99-ald",
+            "ucb-target",
+            "ucb99-target",
         }
         assert set(DUEL_RULES) == {
             "muc-ald",
@@ -65,6 +67,8 @@ class TestTable:
             "kg",
             "mkg",
             "cjes",
+            "muc-fixed",
+            "muc-target",
         }
 
     def test_default(self) -> None:

@@ -1,0 +1,147 @@
+r"""
+The program ``binary-context``: its commands, their arguments and its errors.
+
+A command is loaded when it is called: those that compute nothing start without torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, NoReturn
+
+import botorch_binary_context
+
+PROGRAM = "binary-context"
+#: The exit code of a process that was interrupted, as shells have it.
+INTERRUPTED = 130
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, as for all errors."""
+        self.exit(2, f"{self.prog}: {_one_line(message)}\n")
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *rest: Any) -> NoReturn:
+        """Look the version up when it is asked for."""
+        print(PROGRAM, botorch_binary_context.__version__)
+        parser.exit()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    r"""Run a command.
+
+    Args:
+        argv: The arguments, by default those of the process.
+
+    Returns:
+        The exit code.
+    """
+    arguments = _make_parser().parse_args(argv)
+    try:
+        with _short_warnings():
+            _load(arguments.command)(arguments)
+        sys.stdout.flush()  # a full disk is to be noticed here, not at exit
+    except KeyboardInterrupt:
+        _complain("interrupted")
+        return INTERRUPTED
+    except Exception as error:
+        if not _is_expected(error):
+            raise
+        _silence_broken_output()
+        _complain(str(error))
+        return 2
+    return 0
+
+
+def _load(command: str) -> Any:
+    module, _, function = command.rpartition(".")
+    return getattr(import_module(f"{__package__}.{module}"), function)
+
+
+def _is_expected(error: Exception) -> bool:
+    if isinstance(error, OSError):
+        return True
+    from botorch.exceptions.errors import BotorchError
+
+    return isinstance(error, BotorchError)
+
+
+def _complain(message: str) -> None:
+    print(f"{PROGRAM}: {_one_line(message)}", file=sys.stderr)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _silence_broken_output() -> None:
+    """Python tries to write what is left at exit; once is enough."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Show a warning as one line without the place in the source."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *rest, **more: (
+        f"{PROGRAM}: {_one_line(str(message))}\n"
+    )
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog=PROGRAM, description="Run an experiment, trial by trial.")
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show the version and exit"
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(command: str, description: str, *names: str) -> _Parser:
+        name = command.rpartition(".")[2].removesuffix("_")
+        sub = commands.add_parser(name, help=description, description=description)
+        for positional in names:
+            sub.add_argument(positional)
+        sub.set_defaults(command=command)
+        return sub
+
+    scripted = [
+        add("questions.new", "begin an experiment", "config", "journal"),
+        add("questions.ask", "get the next trial", "journal"),
+        tell := add("answers.tell", "give the answer of a trial", "journal"),
+        withdraw := add("answers.withdraw", "give up a trial", "journal"),
+        add("answers.status", "count trials, list pending ones", "journal"),
+        advice := add("questions.recommend", "show the best parameters", "journal"),
+        demo := add("questions.demo", "run an experiment with a simulated person"),
+    ]
+    for sub in scripted:
+        sub.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    for sub in (tell, withdraw):
+        sub.add_argument("id", type=int)
+    tell.add_argument("outcome", help="pass or fail; of duels, first or second")
+    advice.add_argument(
+        "--context",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="where to predict success; by default at the reference",
+    )
+    demo.add_argument("journal", nargs="?", help="a file to make and keep")
+    demo.add_argument("--trials", type=int, default=50)
+    add("questions.plot", "save a picture", "journal", "figure")
+    export = add("tables.export", "write all trials as CSV", "journal")
+    export.add_argument("file", nargs="?", help="by default the standard output")
+    return parser

@@ -1,0 +1,44 @@
+r"""
+What :mod:`botorch_binary_context.experiment` exports, loaded when first asked for.
+"""
+
+from botorch_binary_context.experiment.angles import Periodic
+from botorch_binary_context.experiment.events import Event
+from botorch_binary_context.experiment.experiment import Experiment
+from botorch_binary_context.experiment.feedback import Duels, PassFail
+from botorch_binary_context.experiment.lens import Lens
+from botorch_binary_context.experiment.logbook import Logbook
+from botorch_binary_context.experiment.recommendation import (
+    Estimate,
+    Recommendation,
+    Threshold,
+)
+from botorch_binary_context.experiment.settings import Settings
+from botorch_binary_context.experiment.space import NamedSpace
+from botorch_binary_context.experiment.trial import Trial
+from botorch_binary_context.experiment.variables import (
+    Categorical,
+    Context,
+    Integer,
+    Real,
+)
+
+__all__ = [
+    "Categorical",
+    "Context",
+    "Duels",
+    "Estimate",
+    "Event",
+    "Experiment",
+    "Integer",
+    "Lens",
+    "Logbook",
+    "NamedSpace",
+    "PassFail",
+    "Periodic",
+    "Real",
+    "Recommendation",
+    "Settings",
+    "Threshold",
+    "Trial",
+]

@@ -1,0 +1,145 @@
+r"""
+What the package exports.
+
+The package itself loads this module when one of these names is first asked for, and
+not before: the parts of the command line that compute nothing start without torch.
+"""
+
+from botorch_binary_context import inference, probability
+from botorch_binary_context.acquisition import (
+    BernoulliMutualInformation,
+    BinaryUpperConfidenceBound,
+    ContextualBinaryKnowledgeGradient,
+    ContextualJointEntropySearch,
+    GoalUpperConfidenceBound,
+    LatentGoalUpperConfidenceBound,
+    LatentUpperConfidenceBound,
+    MaximallyUncertainChallenge,
+    MomentMatchedKnowledgeGradient,
+    OneShotContextualBinaryKnowledgeGradient,
+    SampledKnowledgeGradient,
+    TargetedInformation,
+    gen_one_shot_knowledge_gradient_initial_conditions,
+)
+from botorch_binary_context.category_kernel import CategoryKernel
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.diagnostics import ApproximationCheck, check_approximation
+from botorch_binary_context.experiment import Experiment
+from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
+from botorch_binary_context.goals import (
+    AtContext,
+    AtReference,
+    AverageSuccess,
+    ContextAverage,
+    ContextCVaR,
+    ContextQuantile,
+    Goal,
+    WorstContext,
+    context_grid,
+    draw_contexts,
+)
+from botorch_binary_context.kernels import (
+    AdditiveContextKernel,
+    MultiplicativeContextKernel,
+)
+from botorch_binary_context.likelihoods import PreferenceLikelihood, ProbitLikelihood
+from botorch_binary_context.means import LinearContextMean
+from botorch_binary_context.models import (
+    ApproximateMarginalLogLikelihood,
+    AveragedGP,
+    BinaryGP,
+    BinaryLaplaceGP,
+    CombineParameters,
+    LaplaceMarginalLogLikelihood,
+    MixedGP,
+    Observations,
+    PreferenceGP,
+    PreferenceLaplaceGP,
+    draw_hyperparameters,
+    psychometric_gp,
+    should_learn,
+)
+from botorch_binary_context.numerics.optim import SearchOptions
+from botorch_binary_context.posteriors import (
+    AveragedPosterior,
+    ClassProbability,
+    ExactPosterior,
+    LabelPosterior,
+)
+from botorch_binary_context.rules import (
+    BINARY_RULES,
+    DUEL_RULES,
+    recommend,
+    suggest,
+)
+from botorch_binary_context.sampling import (
+    draw_exact_paths,
+    draw_sample_paths,
+    draw_weight_space_paths,
+)
+
+__all__ = [
+    "AdditiveContextKernel",
+    "ApproximateMarginalLogLikelihood",
+    "ApproximationCheck",
+    "AtContext",
+    "AtReference",
+    "AverageSuccess",
+    "AveragedGP",
+    "AveragedPosterior",
+    "BINARY_RULES",
+    "BernoulliMutualInformation",
+    "BinaryGP",
+    "BinaryLaplaceGP",
+    "BinaryUpperConfidenceBound",
+    "CategoryKernel",
+    "ClassProbability",
+    "CombineParameters",
+    "ContextAverage",
+    "ContextCVaR",
+    "ContextQuantile",
+    "ContextSpace",
+    "ContextualBinaryKnowledgeGradient",
+    "ContextualJointEntropySearch",
+    "DIFFERENCE",
+    "DUEL_RULES",
+    "ExactPosterior",
+    "Experiment",
+    "Functional",
+    "Goal",
+    "GoalUpperConfidenceBound",
+    "LabelPosterior",
+    "LaplaceMarginalLogLikelihood",
+    "LatentGoalUpperConfidenceBound",
+    "LatentUpperConfidenceBound",
+    "LinearContextMean",
+    "MaximallyUncertainChallenge",
+    "MixedGP",
+    "MomentMatchedKnowledgeGradient",
+    "MultiplicativeContextKernel",
+    "Observations",
+    "OneShotContextualBinaryKnowledgeGradient",
+    "PreferenceGP",
+    "PreferenceLaplaceGP",
+    "PreferenceLikelihood",
+    "ProbitLikelihood",
+    "SampledKnowledgeGradient",
+    "SearchOptions",
+    "TargetedInformation",
+    "VALUE",
+    "WorstContext",
+    "check_approximation",
+    "context_grid",
+    "draw_contexts",
+    "draw_exact_paths",
+    "draw_hyperparameters",
+    "draw_sample_paths",
+    "draw_weight_space_paths",
+    "gen_one_shot_knowledge_gradient_initial_conditions",
+    "inference",
+    "probability",
+    "psychometric_gp",
+    "recommend",
+    "should_learn",
+    "suggest",
+]
