@@ -1,63 +1,33 @@
 r"""
-The journal of an experiment: an SQLite file that no crash can take an answer from.
+The journal of an experiment: a crash-safe SQLite file.
 
-Every change is one transaction, and is on disk when it ends (a write-ahead log, with
-full synchronisation). A process that is killed leaves no lock behind. Several processes
-may use one journal: a change waits until that of another process has ended.
+Every change is one transaction, and has reached the disk when it ends. The one file
+holds everything then, and can be copied or moved. A process that is killed leaves no
+lock behind. Several processes may use one journal: a change waits until that of another
+process has ended.
 
-The tables can be read with any SQLite tool: ``settings`` (one row of JSON), ``trials``
-(what was shown, and the outcome) and ``fits`` (the hyperparameters learned from the
-first so many answers).
+Every row has a checksum, which is checked whenever it is read. What the tables are is
+in :mod:`~botorch_binary_context.experiment.schema`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from botorch_binary_context.errors import InputDataError, UnsupportedError
-from botorch_binary_context.experiment.trial import Trial
-
-if TYPE_CHECKING:
-    from botorch_binary_context.experiment.space import Values
-
-# How SQLite files tell whose they are.
-APPLICATION_ID = int.from_bytes(b"bbcx", "big")
-SCHEMA_VERSION = 1
-
-SCHEMA = """
-CREATE TABLE settings (content TEXT NOT NULL);
-CREATE TABLE trials (
-    id INTEGER PRIMARY KEY,
-    status TEXT NOT NULL DEFAULT 'pending'
-        CHECK (status IN ('pending', 'answered', 'withdrawn')),
-    outcome INTEGER CHECK (outcome IN (0, 1)),
-    position INTEGER UNIQUE,  -- answers count from 1 in the order they came
-    shown TEXT NOT NULL,
-    chosen_by TEXT NOT NULL,
-    asked_at TEXT NOT NULL,
-    closed_at TEXT,
-    CHECK ((status = 'answered') = (outcome IS NOT NULL)),
-    CHECK ((status = 'answered') = (position IS NOT NULL)),
-    CHECK ((status = 'pending') = (closed_at IS NULL))
-);
-CREATE TABLE fits (
-    num_answers INTEGER PRIMARY KEY,
-    hyperparameters TEXT NOT NULL,
-    fitted_at TEXT NOT NULL
-);
-"""
-
-_COLUMNS = "id, shown, chosen_by, asked_at, status, outcome, closed_at"
+from botorch_binary_context.experiment.checksums import DamageError
+from botorch_binary_context.experiment.connection import Connection
+from botorch_binary_context.experiment.events import log_event, now, to_json
+from botorch_binary_context.experiment.files import write_new
+from botorch_binary_context.experiment.schema import make_tables
+from botorch_binary_context.experiment.trial_log import AMENDMENTS, TrialLog
 
 
-class Journal:
+class Journal(TrialLog):
     r"""The file that an experiment lives in."""
 
     def __init__(self, path: str | Path, timeout: float = 30.0) -> None:
@@ -67,106 +37,49 @@ class Journal:
             timeout: How many seconds to wait while another process makes a change.
         """
         self.path = Path(path)
-        self.timeout = timeout
-        if not self.path.is_file():
-            raise InputDataError(
-                f"Expected ``path`` to be the file of a journal, but got {self.path}, "
-                f"which is {'no file' if self.path.exists() else 'not there'}."
-            )
-        with self._explain():
-            self._check_file()
-            self._connection = _connect(self.path, "rw", timeout)
-            # The log is flushed at the end of every transaction; on macOS only a
-            # "full" flush reaches the disk.
-            self._connection.execute("PRAGMA synchronous = FULL")
-            self._connection.execute("PRAGMA fullfsync = ON")
+        super().__init__(Connection(self.path, timeout))
+        try:
+            with self._connection.reading():
+                self._tables.verify()
+                self.settings()
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
-    def create(cls, path: str | Path, settings: Mapping[str, Any]) -> Journal:
+    def create(
+        cls,
+        path: str | Path,
+        settings: Mapping[str, Any],
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Journal:
         r"""Make a new journal; a file that is there is never overwritten.
 
         Args:
             path: Where to make it.
             settings: What the experiment is, as plain data.
+            metadata: What is to be known about it, as plain data.
 
         Returns:
             The journal.
         """
-        path = Path(path)
-        try:  # reserves the name
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        except OSError as error:
-            raise InputDataError(
-                f"Expected ``path`` to be a new file, but got {path}: {error.strerror}."
-            ) from error
-        draft = path.with_name(f".{path.name}.{os.getpid()}.new")
-        try:
-            _write_draft(draft, settings)
-            os.replace(draft, path)  # whole or not at all
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            path.unlink()
-            raise
-        _sync_directory(path.resolve().parent)
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as draft:
+            tables = make_tables(draft)
+            tables.insert("settings", (to_json(settings),))
+            tables.insert("metadata", (to_json(dict(metadata or {})),))
+            log_event(tables, "created", new=metadata)
+            content = draft.serialize()
+        write_new(Path(path), content)
         return cls(path)
 
-    def _check_file(self) -> None:
-        """Look, without the right to write, whether this is a journal and sound."""
-        with closing(_connect(self.path, "ro", self.timeout)) as connection:
-            try:
-                owner, version = (
-                    connection.execute(f"PRAGMA {name}").fetchone()[0]
-                    for name in ("application_id", "user_version")
-                )
-            except sqlite3.DatabaseError as error:
-                if isinstance(error, sqlite3.OperationalError):
-                    raise
-                owner, version = None, None
-            if owner != APPLICATION_ID:
-                raise InputDataError(
-                    f"Expected ``path`` to be the journal of an experiment, but got "
-                    f"{self.path}, which is another kind of file or empty."
-                )
-            if version != SCHEMA_VERSION:
-                raise InputDataError(
-                    f"Expected ``path`` to be a journal of version {SCHEMA_VERSION}, "
-                    f"but got {self.path} of version {version}: a newer "
-                    "botorch_binary_context is needed to read it."
-                )
-            self._check_sound(connection)
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be changed."""
+        return self._connection.read_only
 
-    def _check_sound(self, connection: sqlite3.Connection) -> None:
-        try:
-            verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-        except sqlite3.DatabaseError as error:
-            if isinstance(error, sqlite3.OperationalError):
-                raise
-            verdict = str(error)
-        if verdict != "ok":
-            raise InputDataError(
-                f"Expected ``path`` to be a whole journal, but got {self.path}, which "
-                f"is damaged: {' '.join(verdict.split())}."
-            )
-
-    @contextmanager
-    def _explain(self) -> Iterator[None]:
-        """Say in plain words what SQLite complains about."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error) or "busy" in str(error):
-                raise UnsupportedError(
-                    f"Expected the journal {self.path} to be free, but another process "
-                    f"has been using it for {self.timeout:g} s."
-                ) from error
-            raise InputDataError(
-                f"Expected the journal {self.path} to be usable, but got: {error}."
-            ) from error
-        except sqlite3.Error as error:
-            raise InputDataError(
-                f"Expected the journal {self.path} to be open and sound, but got: "
-                f"{error}"
-            ) from error
+    def check_writable(self) -> None:
+        r"""Check that something can be changed."""
+        self._connection.check_writable()
 
     def close(self) -> None:
         r"""Close the file. What was written stays."""
@@ -178,22 +91,18 @@ class Journal:
 
         Other processes wait meanwhile if they want to make a change.
         """
-        self._execute("BEGIN IMMEDIATE")
-        try:
+        with self._connection.transaction():
+            try:
+                yield
+            except BaseException:
+                self._seen = 0  # what was read within may be undone
+                raise
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        r"""All that is read within is of one moment."""
+        with self._connection.reading():
             yield
-            self._execute("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:
-                self._execute("ROLLBACK")
-            raise
-
-    def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
-        with self._explain():
-            return self._connection.execute(statement, values)
-
-    def _fetch(self, statement: str, values: Sequence[Any] = ()) -> list[Any]:
-        with self._explain():
-            return self._connection.execute(statement, values).fetchall()
 
     def settings(self) -> dict[str, Any]:
         r"""What the experiment is.
@@ -201,185 +110,87 @@ class Journal:
         Returns:
             The settings that the journal was created with.
         """
-        return json.loads(self._fetch("SELECT content FROM settings")[0][0])
+        return self._read_object("settings")
 
-    def trials(self) -> list[Trial]:
-        r"""All trials, in the order they were asked.
-
-        Returns:
-            The trials.
-        """
-        return [
-            _read_trial(row)
-            for row in self._fetch(f"SELECT {_COLUMNS} FROM trials ORDER BY id")
-        ]
-
-    def answered(self) -> list[Trial]:
-        r"""The answered trials, in the order of the answers.
+    def metadata(self) -> dict[str, Any]:
+        r"""What is to be known about the experiment.
 
         Returns:
-            The trials.
+            The values by free keys.
         """
-        return [
-            _read_trial(row)
-            for row in self._fetch(
-                f"SELECT {_COLUMNS} FROM trials WHERE status = 'answered' "
-                "ORDER BY position"
-            )
-        ]
+        return self._read_object("metadata")
 
-    def add_trial(
-        self, context: Values, sides: Sequence[Values], chosen_by: str
-    ) -> Trial:
-        r"""Write a new question down; to be called within a transaction.
+    def _read_object(self, table: str) -> dict[str, Any]:
+        with self._connection.reading():
+            rows = self._tables.select(table)
+            if len(rows) != 1:
+                raise DamageError(f"it has {len(rows)} rows of {table}")
+            return json.loads(rows[0][0])
+
+    def describe(self, changes: Mapping[str, Any]) -> None:
+        r"""Change the metadata; to be called within a transaction.
 
         Args:
-            context: The values of the contexts.
-            sides: The parameters.
-            chosen_by: How it was chosen.
-
-        Returns:
-            The trial, with its id.
+            changes: The new values by their keys; None takes a key away.
         """
-        shown = json.dumps(
-            {"context": context, "sides": list(sides)}, ensure_ascii=False
-        )
-        now = _now()
-        cursor = self._execute(
-            "INSERT INTO trials (id, shown, chosen_by, asked_at) "
-            "VALUES ((SELECT COALESCE(MAX(id), 0) + 1 FROM trials), ?, ?, ?)",
-            (shown, chosen_by, now),
-        )
-        assert cursor.lastrowid is not None
-        return Trial(cursor.lastrowid, context, tuple(sides), chosen_by, now)
-
-    def answer(self, trial_id: int, outcome: int) -> None:
-        r"""Write an answer down; to be called within a transaction.
-
-        Args:
-            trial_id: The id of a pending trial.
-            outcome: 0 or 1.
-        """
-        self._close_trial(
-            trial_id,
-            "status = 'answered', outcome = ?, "
-            "position = (SELECT COALESCE(MAX(position), 0) + 1 FROM trials)",
-            (outcome,),
-        )
-
-    def withdraw(self, trial_id: int) -> None:
-        r"""Give a question up; to be called within a transaction.
-
-        Args:
-            trial_id: The id of a pending trial.
-        """
-        self._close_trial(trial_id, "status = 'withdrawn'", ())
-
-    def _close_trial(self, trial_id: int, change: str, values: tuple[Any, ...]) -> None:
-        last = self._fetch("SELECT COALESCE(MAX(id), 0) FROM trials")[0][0]
-        if not 1 <= trial_id <= last:
-            there_are = (
-                f"from 1 to {last}" if last else "of a trial, and none was asked"
-            )
-            raise InputDataError(
-                f"Expected ``trial_id`` to be {there_are}, but got {trial_id}."
-            )
-        cursor = self._execute(
-            f"UPDATE trials SET {change}, closed_at = ? "
-            "WHERE id = ? AND status = 'pending'",
-            (*values, _now(), trial_id),
-        )
-        if cursor.rowcount != 1:
-            status, closed_at = self._fetch(
-                "SELECT status, closed_at FROM trials WHERE id = ?", (trial_id,)
-            )[0]
-            raise InputDataError(
-                f"Expected ``trial_id`` to be that of a pending trial, but got "
-                f"{trial_id}, which was {status} at {closed_at}."
-            )
+        former = self.metadata()
+        merged = {**former, **changes}
+        content = {key: value for key, value in merged.items() if value is not None}
+        self._tables.update("metadata", (to_json(former),), (to_json(content),))
+        old = {key: former.get(key) for key in changes}
+        log_event(self._tables, "described", None, old, changes)
 
     def fit(self, num_answers: int) -> dict[str, Any] | None:
         r"""The hyperparameters learned from the first so many answers.
 
         Args:
-            num_answers: How many.
+            num_answers: How many, of those that the model uses.
 
         Returns:
             The hyperparameters by their names, or None if they were not learned yet.
         """
-        rows = self._fetch(
-            "SELECT hyperparameters FROM fits WHERE num_answers = ?", (num_answers,)
-        )
-        return json.loads(rows[0][0]) if rows else None
+        return self._read_fit("num_answers = ?", num_answers)
 
-    def last_fit(self) -> dict[str, Any] | None:
+    def last_fit(self, before: int | None = None) -> dict[str, Any] | None:
         r"""The hyperparameters learned last.
+
+        Args:
+            before: A number of answers that they were learned before, if any will not
+                do.
 
         Returns:
             The hyperparameters by their names, or None if none were learned yet.
         """
-        rows = self._fetch(
-            "SELECT hyperparameters FROM fits ORDER BY num_answers DESC LIMIT 1"
+        found = (
+            "num_answers = (SELECT MAX(num_answers) FROM fits WHERE num_answers < ?)"
         )
-        return json.loads(rows[0][0]) if rows else None
+        return self._read_fit(found, before or 2**62)
 
-    def add_fit(self, num_answers: int, hyperparameters: Mapping[str, Any]) -> None:
+    def _read_fit(self, condition: str, value: int) -> dict[str, Any] | None:
+        with self._connection.reading():
+            rows = self._tables.select("fits", condition, (value,))
+        return json.loads(rows[0][1]) if rows else None
+
+    def add_fit(
+        self,
+        num_answers: int,
+        hyperparameters: Mapping[str, Any],
+        revision: int | None = None,
+    ) -> None:
         r"""Write hyperparameters down; to be called within a transaction.
 
         Args:
             num_answers: The number of answers they were learned from.
             hyperparameters: The hyperparameters by their names.
+            revision: When these answers were read. If an answer was changed since then,
+                or another process was quicker, nothing is written.
         """
-        self._execute(
-            "INSERT INTO fits VALUES (?, ?, ?)",
-            (num_answers, json.dumps(dict(hyperparameters)), _now()),
-        )
+        if self.fit(num_answers) is None and not self._amended_since(revision):
+            row = (num_answers, to_json(hyperparameters), now())
+            self._tables.insert("fits", row)
 
-
-def _connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode={mode}",
-        uri=True,
-        timeout=timeout,
-        isolation_level=None,  # transactions begin and end where this module says so
-    )
-
-
-def _write_draft(path: Path, settings: Mapping[str, Any]) -> None:
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.executescript(SCHEMA)
-        content = json.dumps(settings, ensure_ascii=False)
-        connection.execute("INSERT INTO settings VALUES (?)", (content,))
-        connection.execute("PRAGMA journal_mode = WAL")
-
-
-def _sync_directory(directory: Path) -> None:
-    """Flush the name of a new file, where the system can do that."""
-    if os.name == "posix":
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _read_trial(row: Sequence[Any]) -> Trial:
-    trial_id, shown, chosen_by, asked_at, status, outcome, closed_at = row
-    content = json.loads(shown)
-    return Trial(
-        trial_id,
-        content["context"],
-        tuple(content["sides"]),
-        chosen_by,
-        asked_at,
-        status,
-        outcome,
-        closed_at,
-    )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    def _amended_since(self, revision: int | None) -> bool:
+        if revision is None:
+            return False
+        newer = self._tables.select("events", "number > ?", (revision,))
+        return any(row[2] in AMENDMENTS for row in newer)

@@ -22,7 +22,12 @@ from botorch_binary_context.experiment.feedback import (
     make_feedback,
 )
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
-from botorch_binary_context.experiment.tables import check_keys, choose, make, tables
+from botorch_binary_context.experiment.toml_tables import (
+    check_keys,
+    choose,
+    make,
+    tables,
+)
 from botorch_binary_context.experiment.variables import (
     Categorical,
     Context,
@@ -43,7 +48,7 @@ from botorch_binary_context.models.coordinates import (
 KERNELS = ("additive", "multiplicative", "product")
 MIN_INITIAL_TRIALS = 5
 MAX_COLUMNS = 500
-MAX_COUNT = 2**63 - 1  # the largest integer of a TOML file
+MAX_COUNT = 10**100
 
 
 @dataclass(frozen=True)
@@ -299,8 +304,8 @@ def _check_count(name: str, value: Any) -> None:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or not 0 <= value <= MAX_COUNT:
         raise InputDataError(
-            f"Expected ``{name}`` to be a whole number from 0 to {MAX_COUNT}, but got "
-            f"{quote(value)}."
+            f"Expected ``{name}`` to be a whole number from 0 to {MAX_COUNT:g}, but "
+            f"got {quote(value)}."
         )
 
 

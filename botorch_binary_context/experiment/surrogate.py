@@ -117,6 +117,7 @@ class Surrogate:
         """
         self.settings = settings
         self.encoder: Encoder = settings.encoder()
+        self._encoded: dict[int, tuple[Trial, Tensor]] = {}
         self._check_fixed()
 
     def rows(self, trials: Sequence[Trial]) -> Tensor:
@@ -131,9 +132,20 @@ class Surrogate:
         functional = self.settings.feedback.functional
         shape = 0, functional.num_rows, self.encoder.context_space.dim
         empty = torch.zeros(shape, dtype=torch.float64, device="cpu")
-        rows = [self.encoder.encode(t.context, t.sides)[None] for t in trials]
-        X = torch.cat([empty, *rows])
+        X = torch.cat([empty, *(self._encode(trial) for trial in trials)])
         return functional.trials(X.flatten(0, 1))
+
+    def _encode(self, trial: Trial) -> Tensor:
+        """The rows of a trial, which do not change often, from the last time."""
+        last, rows = self._encoded.get(trial.id, (None, None))
+        is_same = last is trial or (
+            last is not None
+            and (last.context, last.sides) == (trial.context, trial.sides)
+        )
+        if rows is None or not is_same:
+            rows = self.encoder.encode(trial.context, trial.sides)[None]
+        self._encoded[trial.id] = (trial, rows)
+        return rows
 
     def model(
         self, trials: Sequence[Trial], learned: Hyperparameters, levels: bool
@@ -173,19 +185,16 @@ class Surrogate:
             return combine if snap is None else snap
         return ChainedInputTransform(snap=snap, combine=combine)
 
-    def fit(
-        self, trials: Sequence[Trial], former: Hyperparameters
-    ) -> dict[str, float | Sequence[float]]:
+    def fit(self, trials: Sequence[Trial]) -> dict[str, float | Sequence[float]] | None:
         r"""Learn the hyperparameters that are not fixed.
 
         The search begins at the prior, whatever was learned before.
 
         Args:
             trials: Answered trials.
-            former: What to keep, with a warning, if the fit fails.
 
         Returns:
-            The hyperparameters by their names.
+            The hyperparameters by their names; None, with a warning, if the fit fails.
         """
         model = self.model(trials, {}, levels=False)
         prior = ModuleDict(
@@ -201,7 +210,7 @@ class Surrogate:
         for parameter in model.parameters():
             parameter.requires_grad_(any(parameter is p for p in learn))
         if learn and not self._maximize_evidence(model):
-            return dict(former)
+            return None
         return {
             name: getattr(module, attribute).detach().flatten().tolist()
             for name, (module, attribute) in handles.items()

@@ -4,7 +4,8 @@ One trial of an experiment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from botorch_binary_context.errors import UnsupportedError
@@ -24,12 +25,19 @@ class Trial:
         id: Its number, from 1.
         context: The values of the contexts, in the user's units.
         sides: The parameters that are shown: one set, or the two sides of a duel.
-        chosen_by: The rule that chose it, or "quasi-random".
+        chosen_by: The rule that chose it, "quasi-random", or "added" if it was not
+            asked by the experiment.
         asked_at: When it was asked, in UTC.
         status: "pending", "answered" or "withdrawn".
         outcome: 1 or 0 if it was answered: passed or failed, or for duels the first or
             the second side preferred.
         closed_at: When it was answered or withdrawn.
+        position: Which answer it is, from 1, in the order they came.
+        used: Whether the model learns from it.
+        asked: What was to be shown, if something else was shown.
+        rater: Who answers it.
+        reaction_time: How long the answer took, in seconds.
+        extra: What else was noted, by free names.
     """
 
     id: int
@@ -40,6 +48,12 @@ class Trial:
     status: str = "pending"
     outcome: int | None = None
     closed_at: str | None = None
+    position: int | None = None
+    used: bool = True
+    asked: Values | None = None
+    rater: str | None = None
+    reaction_time: float | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def parameters(self) -> Values:
@@ -72,11 +86,7 @@ class Trial:
     @property
     def values(self) -> dict[str, Value]:
         """All that is shown, in one dictionary: duels have "first." and "second."."""
-        if len(self.sides) == 1:
-            return {**self.context, **self.sides[0]}
-        named = zip(SIDE_NAMES, self.sides, strict=True)
-        sides = {f"{n}.{key}": v for n, side in named for key, v in side.items()}
-        return {**self.context, **sides}
+        return join_values(self.context, self.sides)
 
     def to_dict(self) -> dict[str, Any]:
         r"""The trial as plain data, for scripts.
@@ -92,4 +102,27 @@ class Trial:
             "chosen_by": self.chosen_by,
             "asked_at": self.asked_at,
             "closed_at": self.closed_at,
+            "used": self.used,
+            "asked": self.asked,
+            "rater": self.rater,
+            "reaction_time": self.reaction_time,
+            "extra": dict(self.extra),
         }
+
+
+def join_values(context: Values, sides: Sequence[Values]) -> dict[str, Value]:
+    r"""All that is shown, in one dictionary.
+
+    Args:
+        context: The values of the contexts.
+        sides: The parameters of the trial, or of the two sides of a duel.
+
+    Returns:
+        The values by their names, which in duels begin with "first." and "second.".
+    """
+    if len(sides) == 1:
+        return {**context, **sides[0]}
+    named = zip(SIDE_NAMES, sides, strict=True)
+    return {**context} | {
+        f"{n}.{key}": v for n, side in named for key, v in side.items()
+    }

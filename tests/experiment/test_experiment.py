@@ -263,9 +263,9 @@ class TestSchedule:
         sizes = []
         fit = surrogate.Surrogate.fit
 
-        def count(self: Any, trials: Any, former: Any) -> Any:
+        def count(self: Any, trials: Any) -> Any:
             sizes.append(len(trials))
-            return fit(self, trials, former)
+            return fit(self, trials)
 
         monkeypatch.setattr(surrogate.Surrogate, "fit", count)
         run(path, pass_fail(rule="random", initial_trials=9), 16)
@@ -275,21 +275,29 @@ class TestSchedule:
             experiment.ask()
         assert sizes[-1] == 15
 
-    def test_a_failure_is_not_tried_again(
+    def test_failures_are_not_kept(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        """The former hyperparameters serve, and one process tries only once."""
         settings = pass_fail(rule="random", initial_trials=5)
-        run(path, settings, 5)
+        run(path, settings, 6)
 
         def fail(mll: Any) -> None:
             raise RuntimeError("singular")
 
-        monkeypatch.setattr(surrogate, "fit_gpytorch_mll", fail)
         with Experiment.open(path) as experiment:
-            with pytest.warns(RuntimeWarning, match="could not be learned from 5"):
+            former = experiment._journal.fit(5)
+            assert former
+            with monkeypatch.context() as patch:
+                patch.setattr(surrogate, "fit_gpytorch_mll", fail)
+                with pytest.warns(RuntimeWarning, match="could not be learned from 6"):
+                    experiment.ask()
                 experiment.ask()
+            assert experiment._journal.fit(6) is None
+            assert experiment._journal.last_fit() == former
+        with Experiment.open(path) as experiment:
             experiment.ask()
-            assert experiment._journal.fit(5) == {}
+            assert experiment._journal.fit(6)
 
 
 Step = Callable[[Experiment], Any]

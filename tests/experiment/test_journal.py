@@ -10,11 +10,8 @@ from pathlib import Path
 import pytest
 from botorch.exceptions import InputDataError, UnsupportedError
 
-from botorch_binary_context.experiment.journal import (
-    APPLICATION_ID,
-    SCHEMA_VERSION,
-    Journal,
-)
+from botorch_binary_context.experiment.journal import Journal
+from botorch_binary_context.experiment.schema import APPLICATION_ID, SCHEMA_VERSION
 
 SETTINGS = {"rule": "ucb-ald", "größe": [1, 2.5]}
 
@@ -107,10 +104,14 @@ class TestTrials:
             "outcome = 1",
             "status = 'answered'",
             "status = 'lost'",
-            "status = 'answered', outcome = 2, position = 1, closed_at = ''",
+            "status = 'answered', outcome = -1, position = 1, closed_at = ''",
+            "used = 2",
         ):
-            with pytest.raises(InputDataError, match="CHECK constraint failed"):
-                journal._execute(f"UPDATE trials SET {change}")
+            with (
+                pytest.raises(InputDataError, match="CHECK constraint failed"),
+                journal.transaction(),
+            ):
+                journal._connection.execute(f"UPDATE trials SET {change}")
 
     def test_fits(self, journal: Journal) -> None:
         assert journal.fit(5) is None
@@ -139,8 +140,9 @@ class TestTransactions:
         add(journal)  # the next one is not disturbed
 
     def test_flushed_to_disk(self, journal: Journal) -> None:
-        assert journal._fetch("PRAGMA journal_mode") == [("wal",)]
-        assert journal._fetch("PRAGMA synchronous") == [(2,)]  # FULL
+        for setting, value in (("journal_mode", "delete"), ("synchronous", 3)):  # EXTRA
+            found = journal._connection.execute(f"PRAGMA {setting}").fetchall()
+            assert found == [(value,)]
 
     def test_others_wait(self, journal: Journal, path: Path) -> None:
         with closing(Journal(path, timeout=0.05)) as second:

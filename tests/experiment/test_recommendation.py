@@ -33,7 +33,7 @@ def recommendation(settings: Settings, n: int = 40) -> Recommendation:
 
 def recommend_from(settings: Settings, trials: list[Trial]) -> Recommendation:
     maker = Surrogate(settings)
-    model = maker.model(trials, maker.fit(trials, {}), levels=False)
+    model = maker.model(trials, maker.fit(trials) or {}, levels=False)
     return make_recommendation(model, maker.encoder, seed=0)
 
 

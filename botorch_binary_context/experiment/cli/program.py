@@ -122,16 +122,22 @@ def _make_parser() -> argparse.ArgumentParser:
         add("questions.new", "begin an experiment", "config", "journal"),
         add("questions.ask", "get the next trial", "journal"),
         tell := add("answers.tell", "give the answer of a trial", "journal"),
+        correct := add("answers.correct", "change an answer", "journal"),
+        add("answers.undo", "take back the last answer", "journal"),
         withdraw := add("answers.withdraw", "give up a trial", "journal"),
+        exclude := add("answers.exclude", "keep a trial from the model", "journal"),
+        include := add("answers.include", "let the model use it again", "journal"),
         add("answers.status", "count trials, list pending ones", "journal"),
         advice := add("questions.recommend", "show the best parameters", "journal"),
+        add("csv_files.import_", "add the trials of a CSV file", "journal", "file"),
         demo := add("questions.demo", "run an experiment with a simulated person"),
     ]
     for sub in scripted:
         sub.add_argument("--json", action="store_true", help="print JSON, for scripts")
-    for sub in (tell, withdraw):
+    for sub in (tell, correct, withdraw, exclude, include):
         sub.add_argument("id", type=int)
-    tell.add_argument("outcome", help="pass or fail; of duels, first or second")
+    for sub in (tell, correct):
+        sub.add_argument("outcome", help="pass or fail; of duels, first or second")
     advice.add_argument(
         "--context",
         metavar="NAME=VALUE",
@@ -142,6 +148,6 @@ def _make_parser() -> argparse.ArgumentParser:
     demo.add_argument("journal", nargs="?", help="a file to make and keep")
     demo.add_argument("--trials", type=int, default=50)
     add("questions.plot", "save a picture", "journal", "figure")
-    export = add("tables.export", "write all trials as CSV", "journal")
+    export = add("csv_files.export", "write all trials as CSV", "journal")
     export.add_argument("file", nargs="?", help="by default the standard output")
     return parser

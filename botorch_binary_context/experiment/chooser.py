@@ -1,0 +1,150 @@
+r"""
+Choosing the next trial: by the rule, or along a quasi-random sequence.
+
+A choice is a function of the settings, the answers, the pending trials and the number
+of the trial alone. So the same calls give the same questions in every process.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
+from botorch_binary_context.experiment.settings import Settings
+from botorch_binary_context.experiment.space import Encoder, Values
+from botorch_binary_context.experiment.trial import Trial
+from botorch_binary_context.experiment.variables import Categorical, Integer
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.optim import SearchOptions
+from botorch_binary_context.rules import suggest
+
+QUASI_RANDOM = "quasi-random"
+#: What random numbers are drawn for.
+PURPOSES = ("ask", QUASI_RANDOM, "recommend")
+# Values are shown with six digits: no search needs more. Where integers or levels stop
+# a climber, it must not try ever smaller steps.
+SEARCH = SearchOptions(max_evaluations=30, relative_gain=1e-6)
+# How many points of the quasi-random sequence are tried before all trials are listed.
+MAX_SKIPS = 256
+
+#: A context and the parameters of each side.
+Question = tuple[Values, tuple[Values, ...]]
+
+
+def is_pending(question: Question, pending: Sequence[Trial]) -> bool:
+    r"""Whether a question has been asked and not been answered yet.
+
+    Args:
+        question: The question.
+        pending: The pending trials.
+
+    Returns:
+        Whether one of them shows the same.
+    """
+    return any((trial.context, trial.sides) == question for trial in pending)
+
+
+class Chooser:
+    r"""Chooses trials of an experiment."""
+
+    def __init__(self, settings: Settings, encoder: Encoder) -> None:
+        r"""
+        Args:
+            settings: What the experiment is.
+            encoder: The way between the user's units and the box of the models.
+        """
+        self.settings = settings
+        self.encoder = encoder
+
+    def seed(self, purpose: str, number: int = 0) -> int:
+        r"""A seed of its own for every purpose and trial of every experiment.
+
+        Args:
+            purpose: One of ``PURPOSES``.
+            number: The number of the trial.
+
+        Returns:
+            The seed.
+        """
+        words = [self.settings.seed, PURPOSES.index(purpose), number]
+        return int(np.random.SeedSequence(words).generate_state(1)[0])
+
+    def by_rule(self, model: LatentGP, number: int) -> Question:
+        r"""What the rule wants to show.
+
+        Args:
+            model: The model of the answers, and of what pending trials will teach.
+            number: The number of the trial.
+
+        Returns:
+            The question.
+        """
+        rule, seed = str(self.settings.rule), self.seed("ask", number)
+        X = suggest(model, self.encoder.context_space, rule, SEARCH, seed)
+        return self.encoder.decode(X)
+
+    def quasi_random(self, number: int, pending: Sequence[Trial]) -> Question:
+        r"""The first trial of a scrambled Sobol sequence that is not pending.
+
+        Args:
+            number: Where in the sequence to begin, from 1.
+            pending: The pending trials.
+
+        Returns:
+            The question.
+        """
+        candidates = itertools.chain(self._sequence(number), self._all_questions())
+        for question in candidates:
+            if not is_pending(question, pending):
+                return question
+        raise UnsupportedError(
+            "Expected a trial that is not pending, but got none: each of the "
+            f"{len(pending)} trials that can be shown has been asked and waits for an "
+            "answer."
+        )
+
+    def _sequence(self, number: int) -> Iterator[Question]:
+        space = self.encoder.context_space
+        sides = self.settings.feedback.functional.num_rows
+        m, k = space.num_contexts, len(space.parameter_dims)
+        seed = self.seed(QUASI_RANDOM)
+        engine = SobolEngine(m + sides * k, scramble=True, seed=seed)
+        engine.fast_forward(number - 1)
+        low, high = space.context_bounds
+        for _ in range(MAX_SKIPS):
+            point = engine.draw(dtype=torch.float64)[0]
+            context = low + (high - low) * point[:m]
+            X: Tensor = space.join(point[m:].reshape(sides, k), context)
+            yield self.encoder.decode(X)
+
+    def _all_questions(self) -> Iterator[Question]:
+        """Every trial that can be shown; none if there is no end of them."""
+        contexts = self.encoder.space.contexts
+        parameters = self.encoder.space.parameters
+        sides = self.settings.feedback.functional.num_rows
+        values = [_list_values(v) for v in (*contexts, *(tuple(parameters) * sides))]
+        finite = [found for found in values if found is not None]
+        if len(finite) < len(values):
+            return
+        for row in itertools.product(*finite):
+            rest = iter(row)
+            context = {c.name: next(rest) for c in contexts}
+            yield (
+                context,
+                tuple({p.name: next(rest) for p in parameters} for _ in range(sides)),
+            )
+
+
+def _list_values(variable: Any) -> Sequence[Any] | None:
+    if isinstance(variable, Categorical):
+        return variable.values
+    if isinstance(variable, Integer):
+        return range(int(variable.low), int(variable.high) + 1)
+    return getattr(variable, "levels", None)

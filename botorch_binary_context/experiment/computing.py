@@ -1,0 +1,44 @@
+r"""
+How models are computed within experiments, whatever the rest of the program does.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+# What is drawn at random comes from the generator of the process: so a process makes
+# one computation at a time, whichever thread wants it.
+_ONE_AT_A_TIME = threading.RLock()
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    r"""Compute in a way that gives the same numbers in every program.
+
+    On one thread, and then on as many as before: on matrices of this size further
+    threads do not help, where other programs run they wait for each other, and rounding
+    would depend on the number of cores. With gradients, also within
+    ``torch.no_grad()`` and ``torch.inference_mode()``.
+    """
+    with _ONE_AT_A_TIME, torch.inference_mode(False), torch.enable_grad():
+        before = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(before)
+
+
+def _free_in_child() -> None:
+    """The thread that computed is not there after a fork."""
+    global _ONE_AT_A_TIME
+    _ONE_AT_A_TIME = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_free_in_child)

@@ -1,0 +1,422 @@
+r"""
+The answers of an experiment: telling, correcting, adding and describing.
+
+All of this needs no model, so it takes milliseconds. What checks values of variables
+loads torch when it is called; the rest does without.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from botorch_binary_context.errors import InputDataError
+from botorch_binary_context.experiment.events import Event
+from botorch_binary_context.experiment.feedback import Feedback, make_feedback
+from botorch_binary_context.experiment.journal import Journal
+from botorch_binary_context.experiment.trial import Trial
+
+if TYPE_CHECKING:
+    from botorch_binary_context.experiment.settings import Settings
+    from botorch_binary_context.experiment.space import Values
+
+
+class Logbook:
+    r"""What an experiment is and what happened in it, without questions and models.
+
+    :class:`~botorch_binary_context.experiment.Experiment` is a logbook that can ask.
+    Any thread may use it, and a process that was forked.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        r"""
+        Args:
+            journal: The journal; most often :meth:`open` is called in the place of
+                this.
+        """
+        self._journal = journal
+        try:
+            # Journals from before there was a choice.
+            self._content = {"inference": "laplace", **journal.settings()}
+            self.feedback: Feedback = make_feedback(self._content.get("feedback"))
+        except BaseException:
+            journal.close()
+            raise
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the experiment is. Checking it takes torch, which is loaded here."""
+        from botorch_binary_context.experiment.settings import Settings
+
+        return Settings.from_dict(self._content)
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule that asks."""
+        return self._content["rule"]
+
+    @classmethod
+    def open(cls, path: str | Path, timeout: float = 30.0) -> Self:
+        r"""Resume an experiment.
+
+        If the file or its folder is read-only, the experiment can be read and exported,
+        but not be changed.
+
+        Args:
+            path: The journal file.
+            timeout: How many seconds to wait while another process makes a change.
+
+        Returns:
+            The experiment.
+        """
+        return cls(Journal(path, timeout))
+
+    def close(self) -> None:
+        r"""Close the journal. Nothing is lost without it."""
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        place = f"{type(self).__name__}({str(self._journal.path)!r}"
+        kind = f"{self.feedback.kind}, {self.rule}"
+        from botorch.exceptions import InputDataError
+
+        try:
+            trials = self.trials
+        except InputDataError:
+            return f"{place}, {kind}, closed)"
+        counts = [
+            f"{sum(t.status == status for t in trials)} {status}"
+            for status in ("answered", "pending", "withdrawn")
+        ]
+        return f"{place}, {kind}: {', '.join(counts)})"
+
+    @property
+    def path(self) -> Path:
+        """The journal file."""
+        return self._journal.path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be changed."""
+        return self._journal.read_only
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All trials, in the order they were asked or added."""
+        # Copies, so that nobody changes what the journal remembers.
+        return [copy.deepcopy(trial) for trial in self._journal.trials()]
+
+    def blank_trial(self) -> Trial:
+        r"""A trial that shows nothing, for the names of all values.
+
+        Returns:
+            The trial, whose values are empty texts.
+        """
+        context = {table["name"]: "" for table in self._content["contexts"]}
+        side = {table["name"]: "" for table in self._content["parameters"]}
+        return Trial(0, context, (side,) * self.feedback.num_sides, "", "")
+
+    @property
+    def history(self) -> list[Event]:
+        """All that happened, in its order."""
+        return self._journal.history()
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What is to be known about the experiment: "subject", "notes" and so on."""
+        return self._journal.metadata()
+
+    def describe(self, **changes: Any) -> None:
+        r"""Note something about the experiment; the history keeps what was there.
+
+        Args:
+            changes: Texts, numbers or other plain data, for example ``subject``,
+                ``experimenter``, ``notes`` or any other key; None takes a key away.
+
+        Example:
+            >>> experiment.describe(subject="P07", notes="wears contact lenses")
+        """
+        check_metadata(changes)
+        with self._journal.transaction():
+            self._journal.describe(changes)
+
+    def tell(
+        self,
+        trial_id: int,
+        outcome: Any,
+        *,
+        shown: Values | None = None,
+        rater: str | None = None,
+        reaction_time: float | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        r"""Write an answer down. It is on disk when this returns.
+
+        Args:
+            trial_id: The id of a pending trial.
+            outcome: True, 1 or "pass", or False, 0 or "fail"; for duels True, 1 or
+                "first" if the first side is preferred, else False, 0 or "second".
+            shown: What was really shown, if it was not what was asked: the values that
+                differ, by the names of ``trial.values``. They have to be within the
+                bounds, but not on a level.
+            rater: Who answered.
+            reaction_time: How long the answer took, in seconds.
+            extra: Anything else to note, by free names.
+        """
+        number = check_id(trial_id)
+        label = self.feedback.parse(outcome)
+        details = self._details(rater, reaction_time, extra)
+        with self._journal.transaction():
+            if shown is not None:
+                values = {**self._journal.trial(number).values, **shown}
+                context, sides = self._check_values("shown", values)
+                details["shown"] = {"context": context, "sides": list(sides)}
+            self._journal.answer(number, label, details)
+
+    def withdraw(self, trial_id: int) -> None:
+        r"""Give up a trial that was not run.
+
+        Args:
+            trial_id: The id of a pending trial.
+        """
+        number = check_id(trial_id)
+        with self._journal.transaction():
+            self._journal.withdraw(number)
+
+    def correct(self, trial_id: int, outcome: Any) -> None:
+        r"""Change an answer. Hyperparameters that were learned from it are forgotten.
+
+        Args:
+            trial_id: The id of an answered trial.
+            outcome: The right outcome, as in :meth:`tell`.
+        """
+        number = check_id(trial_id)
+        label = self.feedback.parse(outcome)
+        with self._journal.transaction():
+            self._journal.correct(number, label)
+
+    def undo(self) -> Trial:
+        r"""Take back the last answer, so that the trial can be answered again.
+
+        The trial is pending as it was before, with its id. One that was not asked but
+        added is withdrawn. Corrections do not count as answers: another call of
+        :meth:`correct` changes them.
+
+        Returns:
+            The trial.
+        """
+        with self._journal.transaction():
+            return self._journal.undo()
+
+    def exclude(self, trial_id: int) -> None:
+        r"""Keep a trial, but let the model not learn from it.
+
+        Args:
+            trial_id: The id of a trial that was not withdrawn.
+        """
+        self._use(trial_id, False)
+
+    def include(self, trial_id: int) -> None:
+        r"""Let the model learn from a trial again.
+
+        Args:
+            trial_id: The id of a trial that was not withdrawn.
+        """
+        self._use(trial_id, True)
+
+    def _use(self, trial_id: int, used: bool) -> None:
+        number = check_id(trial_id)
+        with self._journal.transaction():
+            self._journal.use(number, used)
+
+    def add(
+        self,
+        values: Values,
+        outcome: Any,
+        *,
+        use: bool = True,
+        rater: str | None = None,
+        reaction_time: float | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> Trial:
+        r"""Write down a trial that the experiment did not ask for.
+
+        Args:
+            values: What was shown, by the names of ``trial.values``.
+            outcome: The outcome, as in :meth:`tell`.
+            use: Whether the model learns from it; False for catch trials and warm-up.
+            rater: Who answered.
+            reaction_time: How long the answer took, in seconds.
+            extra: Anything else to note, by free names.
+
+        Returns:
+            The trial.
+        """
+        context, sides = self._check_values("values", values)
+        answer = {"outcome": self.feedback.parse(outcome), "used": bool(use)}
+        answer |= self._details(rater, reaction_time, extra)
+        with self._journal.transaction():
+            return self._journal.add_answered(context, sides, answer)
+
+    def import_table(self, rows: Iterable[Mapping[str, Any]]) -> list[Trial]:
+        r"""Add the trials of a table, all or none.
+
+        Args:
+            rows: One mapping for each trial, as :class:`csv.DictReader` gives them: the
+                names of ``trial.values`` and "outcome", and where they are known "use"
+                or "used", "rater", "reaction_time", "asked_at" and "closed_at". Other
+                columns are kept as ``extra``. If there is a column "status", the rows
+                that are not "answered" are left out, so that the table of another
+                experiment can be imported.
+
+        Returns:
+            The new trials.
+        """
+        from botorch.exceptions import InputDataError
+
+        checked = []
+        for number, row in enumerate(rows, start=1):
+            if row.get("status", "answered") != "answered":
+                continue
+            try:
+                checked.append(self._check_row(row))
+            except InputDataError as error:
+                raise InputDataError(f"In row {number}: {error}") from error
+        with self._journal.transaction():
+            return [self._journal.add_answered(*trial) for trial in checked]
+
+    def _check_row(
+        self, row: Mapping[str, Any]
+    ) -> tuple[Values, tuple[Values, ...], dict[str, Any]]:
+        from botorch_binary_context.experiment.table import read_row
+
+        values, answer, extra = read_row(self.settings, row)
+        context, sides = self._check_values("values", values)
+        outcome = self.feedback.parse(answer.pop("outcome"))
+        rater, reaction_time = answer.pop("rater"), answer.pop("reaction_time")
+        answer |= self._details(rater, reaction_time, extra)
+        return context, sides, {**answer, "outcome": outcome}
+
+    def _details(
+        self, rater: Any, reaction_time: Any, extra: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        """What was given about an answer, checked."""
+        details: dict[str, Any] = {}
+        if rater is not None:
+            details["rater"] = check_rater(rater)
+        if reaction_time is not None:
+            details["reaction_time"] = _check_time(reaction_time)
+        if extra is not None:
+            check_metadata(extra, "extra")
+            self._check_extra_names(extra)
+            details["extra"] = dict(extra)
+        return details
+
+    def _check_extra_names(self, extra: Mapping[str, Any]) -> None:
+        from botorch_binary_context.experiment.table import value_names
+
+        taken = {*value_names(self.settings), *(f.name for f in fields(Trial))}
+        wrong = sorted(taken & set(extra))
+        if wrong:
+            raise InputDataError(
+                "Expected ``extra`` to have names of its own, but got "
+                f"{', '.join(wrong)}, which a trial has already."
+            )
+
+    def _check_values(
+        self, argument: str, values: Any
+    ) -> tuple[Values, tuple[Values, ...]]:
+        """The context and the sides, in their order and within their bounds."""
+        from botorch_binary_context.experiment.table import split_values
+
+        context, sides = split_values(self.settings, values, argument)
+        self.settings.encoder().encode(context, sides)
+        return context, sides
+
+
+def check_id(trial_id: Any) -> int:
+    r"""Check an id.
+
+    Args:
+        trial_id: What was given.
+
+    Returns:
+        The id.
+    """
+    try:
+        if isinstance(trial_id, bool):
+            raise TypeError
+        return operator.index(trial_id)
+    except TypeError:
+        raise InputDataError(
+            f"Expected ``trial_id`` to be a whole number, but got {trial_id!r}."
+        ) from None
+
+
+def check_rater(rater: Any) -> str | None:
+    r"""Check the name of a rater.
+
+    Args:
+        rater: What was given.
+
+    Returns:
+        The name, or None.
+    """
+    if rater is not None and (not isinstance(rater, str) or not rater.strip()):
+        raise InputDataError(f"Expected ``rater`` to be a text, but got {rater!r}.")
+    return rater
+
+
+def _check_time(reaction_time: Any) -> float:
+    try:
+        seconds = float(reaction_time)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0.0 <= seconds < math.inf:
+        raise InputDataError(
+            "Expected ``reaction_time`` to be a number of seconds, but got "
+            f"{reaction_time!r}."
+        )
+    return seconds
+
+
+def check_metadata(content: Any, argument: str = "metadata") -> None:
+    r"""Check free keys and values.
+
+    Args:
+        content: What was given.
+        argument: What to call it in a message.
+    """
+    names = list(content) if isinstance(content, Mapping) else [None]
+    if not all(isinstance(name, str) and name.strip() for name in names):
+        raise InputDataError(
+            f"Expected ``{argument}`` to give values to names, but got {content!r}."
+        )
+    for name, value in content.items():
+        if not _is_plain(value):
+            raise InputDataError(
+                f"Expected ``{argument}`` to give {name!r} a text, a finite number or "
+                f"other plain data, but got {value!r}."
+            )
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(_is_plain(item) for item in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str | int | bool)

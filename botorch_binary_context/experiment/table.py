@@ -1,0 +1,150 @@
+r"""
+Trials as rows of a table, for example of a CSV file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from botorch.exceptions import InputDataError
+
+from botorch_binary_context.experiment.settings import Settings
+from botorch_binary_context.experiment.space import Values
+from botorch_binary_context.experiment.trial import SIDE_NAMES
+from botorch_binary_context.experiment.variables import Categorical, Integer, Value
+
+_TRUE = ("1", "true", "yes")
+_FALSE = ("0", "false", "no")
+#: Columns of an exported table that mean nothing in another experiment.
+_DROPPED = ("id", "status", "chosen_by", "asked", "extra")
+
+
+def value_names(settings: Settings) -> dict[str, Any]:
+    r"""The names of ``trial.values``.
+
+    Args:
+        settings: What the experiment is.
+
+    Returns:
+        The variables by these names, in their order.
+    """
+    named: dict[str, Any] = {c.name: c for c in settings.space.contexts}
+    duel = settings.feedback.functional.num_rows == len(SIDE_NAMES)
+    for start in [f"{side}." for side in SIDE_NAMES] if duel else [""]:
+        named |= {f"{start}{p.name}": p for p in settings.space.parameters}
+    return named
+
+
+def split_values(
+    settings: Settings, values: Any, argument: str = "values"
+) -> tuple[dict[str, Value], tuple[dict[str, Value], ...]]:
+    r"""The context and the sides of a trial; the inverse of ``trial.values``.
+
+    Args:
+        settings: What the experiment is.
+        values: A value for each of the names.
+        argument: What to call them in a message.
+
+    Returns:
+        The context, and the parameters of each side.
+    """
+    named = value_names(settings)
+    if not isinstance(values, Mapping) or set(values) != set(named):
+        got = list(values) if isinstance(values, Mapping) else repr(values)
+        raise InputDataError(
+            f"Expected ``{argument}`` to give a value for each of {list(named)}, but "
+            f"got {got}."
+        )
+    numbers = iter(_plain(named[name], values[name]) for name in named)
+    context = {c.name: next(numbers) for c in settings.space.contexts}
+    sides = [
+        {p.name: next(numbers) for p in settings.space.parameters}
+        for _ in range(settings.feedback.functional.num_rows)
+    ]
+    return context, tuple(sides)
+
+
+def _plain(variable: Any, value: Any) -> Any:
+    """A number of any library as one of Python; whatever else as it is."""
+    if isinstance(variable, Categorical):
+        return value
+    number: Any = value.item() if hasattr(value, "item") else value
+    whole = isinstance(variable, Integer) and isinstance(number, float)
+    return int(number) if whole and number.is_integer() else number
+
+
+def read_row(
+    settings: Settings, row: Mapping[str, Any]
+) -> tuple[Values, dict[str, Any], dict[str, Any]]:
+    r"""What a row of a table says.
+
+    Args:
+        settings: What the experiment is.
+        row: Texts or values by the names of columns.
+
+    Returns:
+        The values; the columns of the answer, of which "outcome", "rater" and
+        "reaction_time" are as they were given; and all other columns.
+    """
+    named = value_names(settings)
+    rest: dict[Any, Any] = {
+        k: v for k, v in row.items() if k not in named and k not in _DROPPED
+    }
+    values = {k: read_value(v, row[k]) for k, v in named.items() if k in row}
+    if rest.get("outcome") in (None, ""):
+        raise InputDataError("Expected a column ``outcome``, but got none or no value.")
+    if None in rest:
+        raise InputDataError(f"Expected a name for each cell, but got {rest[None]}.")
+    answer = {name: rest.pop(name, None) for name in ("rater", "reaction_time")}
+    answer = {name: None if v == "" else v for name, v in answer.items()}
+    answer["outcome"] = rest.pop("outcome")
+    answer["used"] = _read_flag(rest.pop("use", rest.pop("used", True)))
+    for name in ("asked_at", "closed_at"):
+        if rest.get(name):
+            answer[name] = _read_moment(name, rest[name])
+        rest.pop(name, None)
+    return values, answer, rest
+
+
+def read_value(variable: Any, given: Any) -> Any:
+    r"""The value that a text means.
+
+    Args:
+        variable: A parameter or a context.
+        given: A text, or the value itself.
+
+    Returns:
+        The value; the text itself if it means none.
+    """
+    if not isinstance(given, str):
+        return given
+    if isinstance(variable, Categorical):
+        named = {str(value): value for value in variable.values}
+        return named.get(given.strip(), given)
+    try:
+        return float(given)
+    except ValueError:
+        return given
+
+
+def _read_flag(given: Any) -> bool:
+    text = str(given).strip().lower()
+    if text not in (*_TRUE, *_FALSE):
+        raise InputDataError(
+            f"Expected ``use`` to be true or false, but got {given!r}."
+        )
+    return text in _TRUE
+
+
+def _read_moment(name: str, given: Any) -> str:
+    """A time stamp in UTC; one without a zone is taken to be local."""
+    try:
+        moment = datetime.fromisoformat(str(given))
+    except ValueError:
+        raise InputDataError(
+            f"Expected ``{name}`` to be a time as in 2026-01-31T12:30:00+00:00, but "
+            f"got {given!r}."
+        ) from None
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds")
