@@ -28,7 +28,7 @@ from typing import Any
 from botorch_binary_context.errors import InputDataError, UnsupportedError
 from botorch_binary_context.experiment.checksums import DamageError
 from botorch_binary_context.experiment.events import log_migration
-from botorch_binary_context.experiment.files import (
+from botorch_binary_context.experiment.journal_files import (
     is_writable,
     read_version,
     side_files,

@@ -2,8 +2,10 @@ r"""
 What :mod:`botorch_binary_context.experiment` exports, loaded when first asked for.
 """
 
+from botorch_binary_context.experiment.events import Event
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.feedback import Duels, PassFail
+from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.recommendation import (
     Estimate,
     Recommendation,
@@ -24,8 +26,10 @@ __all__ = [
     "Context",
     "Duels",
     "Estimate",
+    "Event",
     "Experiment",
     "Integer",
+    "Logbook",
     "NamedSpace",
     "PassFail",
     "Real",

@@ -17,7 +17,7 @@ from matplotlib.ticker import Locator, LogLocator, MaxNLocator
 from torch import Tensor
 
 from botorch_binary_context.experiment.experiment import Experiment
-from botorch_binary_context.experiment.files import check_output, prepare_output
+from botorch_binary_context.experiment.files import prepare_output, refuse_journal
 from botorch_binary_context.experiment.space import Encoder
 from botorch_binary_context.experiment.variables import Categorical, Integer
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -67,7 +67,7 @@ def _check_path(path: str | Path) -> None:
             "Expected ``path`` to end as an image file does, in one of "
             f"{', '.join(formats)}, but got {path}."
         )
-    check_output(path)
+    refuse_journal(path)
 
 
 def _panels(experiment: Experiment, model: LatentGP, encoder: Encoder) -> list[Panel]:

@@ -22,7 +22,7 @@ from typing import Any
 from botorch_binary_context.experiment.checksums import DamageError
 from botorch_binary_context.experiment.connection import Connection
 from botorch_binary_context.experiment.events import log_event, now, to_json
-from botorch_binary_context.experiment.files import write_new
+from botorch_binary_context.experiment.journal_files import write_new
 from botorch_binary_context.experiment.schema import make_tables
 from botorch_binary_context.experiment.trial_log import AMENDMENTS, TrialLog
 

@@ -300,7 +300,7 @@ class Logbook:
     def _check_row(
         self, row: Mapping[str, Any]
     ) -> tuple[Values, tuple[Values, ...], dict[str, Any]]:
-        from botorch_binary_context.experiment.table import read_row
+        from botorch_binary_context.experiment.rows import read_row
 
         values, answer, extra = read_row(self.settings, row)
         context, sides = self._check_values("values", values)
@@ -325,7 +325,7 @@ class Logbook:
         return details
 
     def _check_extra_names(self, extra: Mapping[str, Any]) -> None:
-        from botorch_binary_context.experiment.table import value_names
+        from botorch_binary_context.experiment.rows import value_names
 
         taken = {*value_names(self.settings), *(f.name for f in fields(Trial))}
         wrong = sorted(taken & set(extra))
@@ -339,7 +339,7 @@ class Logbook:
         self, argument: str, values: Any
     ) -> tuple[Values, tuple[Values, ...]]:
         """The context and the sides, in their order and within their bounds."""
-        from botorch_binary_context.experiment.table import split_values
+        from botorch_binary_context.experiment.rows import split_values
 
         context, sides = split_values(self.settings, values, argument)
         self.settings.encoder().encode(context, sides)
