@@ -7,9 +7,10 @@ file a person writes and that of the journal.
 
 from __future__ import annotations
 
+import secrets
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ KERNELS = ("additive", "multiplicative", "product")
 MIN_INITIAL_TRIALS = 5
 MAX_COLUMNS = 500
 MAX_COUNT = 10**100
+SEED_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ class Settings:
         kernel: What a context does: "additive" shifts the performance (the default for
             pass/fail outcomes), "multiplicative" scales it, "product" may change it
             freely (the default for duels). None without contexts.
-        seed: The seed of what is random.
+        seed: The seed of what is random. If it is None, each experiment draws its own
+            when it begins, and keeps it in its journal.
         initial_trials: How many answers there are before the rule takes over from
             quasi-random trials; by default two for each variable and at least five.
         hyperparameters: Those of the kernel that are not to be learned, by their names,
@@ -83,7 +86,7 @@ class Settings:
     feedback: Feedback = PassFail()
     rule: str | None = None
     kernel: str | None = None
-    seed: int = 0
+    seed: int | None = None
     initial_trials: int | None = None
     hyperparameters: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
     combinations: Sequence[Sequence[float]] | None = None
@@ -102,8 +105,9 @@ class Settings:
         self._check_rule()
         self._check_kernel()
         choose(INFERENCES, self.inference, "inference")
-        for name in ("seed", "initial_trials"):
-            _check_count(name, getattr(self, name))
+        _check_count("initial_trials", self.initial_trials)
+        if self.seed is not None:
+            _check_count("seed", self.seed)
         self._check_size()
         if self.combinations is not None:
             self._check_combinations()
@@ -215,6 +219,16 @@ class Settings:
             A new encoder.
         """
         return Encoder(self.space, centred=self.kernel != "multiplicative")
+
+    def with_seed(self) -> Settings:
+        r"""The settings with a seed.
+
+        Returns:
+            These settings, or if they have no seed a copy with a new one.
+        """
+        if self.seed is not None:
+            return self
+        return replace(self, seed=secrets.randbits(SEED_BITS))
 
     def to_dict(self) -> dict[str, Any]:
         r"""The settings as a plain dictionary, in the form of a TOML file.

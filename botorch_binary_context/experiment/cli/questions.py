@@ -34,8 +34,9 @@ def new(arguments: argparse.Namespace) -> None:
         arguments: The TOML file and the journal to make.
     """
     settings = Settings.from_toml(arguments.config)
-    Experiment.create(arguments.journal, settings).close()
-    show(arguments, settings.to_dict(), f"Made {arguments.journal}.")
+    with Experiment.create(arguments.journal, settings) as experiment:
+        data = experiment.settings.to_dict()
+    show(arguments, data, f"Made {arguments.journal}.")
 
 
 def ask(arguments: argparse.Namespace) -> None:
