@@ -309,7 +309,8 @@ INFERENCES: dict[str, type[Inference]] = {
     "expectation propagation": ExpectationPropagation,
     "laplace": Laplace,
 }
-_PARAMETER_TYPES: dict[str, type[Parameter]] = {
+#: The kinds of parameters by their names.
+PARAMETER_TYPES: dict[str, type[Parameter]] = {
     kind.type: kind for kind in (Real, Integer, Categorical)
 }
 
@@ -333,5 +334,5 @@ def _parameter_dict(parameter: Any) -> dict[str, Any]:
 
 def _make_parameter(table: dict[str, Any]) -> Parameter:
     table = dict(table)
-    kind = choose(_PARAMETER_TYPES, table.pop("type", Real.type), "type")
+    kind = choose(PARAMETER_TYPES, table.pop("type", Real.type), "type")
     return make(kind, table, "parameters")

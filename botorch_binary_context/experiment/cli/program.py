@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import botorch_binary_context
+from botorch_binary_context.experiment.examples import EXAMPLES
 
 PROGRAM = "binary-context"
 #: The exit code of a process that was interrupted, as shells have it.
@@ -119,7 +120,7 @@ def _make_parser() -> argparse.ArgumentParser:
         return sub
 
     scripted = [
-        add("questions.new", "begin an experiment", "config", "journal"),
+        new := add("beginning.new", "begin an experiment", "config"),
         add("questions.ask", "get the next trial", "journal"),
         tell := add("answers.tell", "give the answer of a trial", "journal"),
         correct := add("answers.correct", "change an answer", "journal"),
@@ -134,6 +135,10 @@ def _make_parser() -> argparse.ArgumentParser:
     ]
     for sub in scripted:
         sub.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    new.add_argument("journal", nargs="?", help="the file to make")
+    new.add_argument(
+        "--example", choices=EXAMPLES, help="write a commented CONFIG to begin with"
+    )
     for sub in (tell, correct, withdraw, exclude, include):
         sub.add_argument("id", type=int)
     for sub in (tell, correct):
