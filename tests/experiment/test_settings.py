@@ -252,7 +252,7 @@ class TestCombinations:
             Settings(space, **arguments)
 
     def test_experiment(self, tmp_path: Path) -> None:
-        settings = Settings(LENS, combinations=POWER_VECTOR, initial_trials=2)
+        settings = Settings(LENS, combinations=POWER_VECTOR, seed=0, initial_trials=2)
         with Experiment.create(tmp_path / "journal", settings) as experiment:
             for i in range(7):
                 experiment.tell(experiment.ask().id, i % 2)
