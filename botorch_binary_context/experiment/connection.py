@@ -81,15 +81,23 @@ class Connection:
             )
 
     def _open(self) -> sqlite3.Connection:
-        if not self.read_only:
-            connection = _check_sound(_connect(self.path, "rw", self.timeout))
-            _use_rollback_journal(connection)
-        elif read_version(self.path) == SCHEMA_VERSION and not side_files(self.path):
-            connection = _check_sound(_connect(self.path, "ro", self.timeout))
-        else:
-            connection = _check_sound(_copy_to_memory(self.path))
-        _bring_up_to_date(connection)
+        connection = self._connect()
+        try:
+            _check_sound(connection)
+            if not self.read_only:
+                _use_rollback_journal(connection)
+            _bring_up_to_date(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self.read_only:
+            return _connect(self.path, "rw", self.timeout)
+        if read_version(self.path) == SCHEMA_VERSION and not side_files(self.path):
+            return _connect(self.path, "ro", self.timeout)
+        return _copy_to_memory(self.path)
 
     @contextmanager
     def _explain(self) -> Iterator[None]:
@@ -205,18 +213,16 @@ def _connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
     return connection
 
 
-def _check_sound(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _check_sound(connection: sqlite3.Connection) -> None:
     """What SQLite itself can tell about the file."""
     try:
         (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if verdict != "ok":
-            raise DamageError(" ".join(verdict.split()))
+    except sqlite3.OperationalError:
+        raise
     except sqlite3.DatabaseError as error:
-        connection.close()
-        if isinstance(error, sqlite3.OperationalError | DamageError):
-            raise
         raise DamageError(str(error)) from error
-    return connection
+    if verdict != "ok":
+        raise DamageError(" ".join(verdict.split()))
 
 
 def _use_rollback_journal(connection: sqlite3.Connection) -> None:
