@@ -434,8 +434,10 @@ class AveragedPosterior(ExactPosterior):
         Returns:
             A ``len(value) x batch_shape x n x 1`` tensor.
         """
-        # A rate may differ between the sets, so that the quantiles of what a trial
-        # observes do not tell those of its probability: one draw of each Gaussian does.
+        if next(self.likelihood.parameters(), None) is None:
+            return super().probability_quantile(value)
+        # Rates differ between the sets, so that the quantiles of what a trial observes
+        # do not tell those of its probability: one draw of each Gaussian does.
         parts = self._parts.contrasts()
         shape = [1] * parts.means.ndim
         shape[0], shape[self._dim] = parts.num_samples, self.num_sets

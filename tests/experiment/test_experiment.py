@@ -48,7 +48,7 @@ def check_values(trial: Trial, space: NamedSpace) -> None:
     assert list(trial.context) == [c.name for c in space.contexts]
     for side in trial.sides:
         assert list(side) == [p.name for p in space.parameters]
-        for parameter in space.parameters:
+        for parameter in space.parts:
             parameter.encode(side[parameter.name])
     for context in space.contexts:
         value = trial.context[context.name]

@@ -119,7 +119,7 @@ class TestProbability:
             estimate = best.success_probability(context, level=0.8)
             X = encoder.encode(context or {"noise": 2.0}, [best.parameters])
             with manual_seed(0), torch.no_grad():
-                posterior = best._model.exact_posterior(X, 16384, seed=7)
+                posterior = best._averaged.exact_posterior(X, 16384, seed=7)
                 latent = posterior.rsample(torch.Size([100_000])).flatten().numpy()
             success = 0.1 + 0.85 * norm.cdf(latent)
             assert estimate.mean == pytest.approx(success.mean(), abs=0.01)
