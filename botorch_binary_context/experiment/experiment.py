@@ -117,7 +117,7 @@ class Experiment(Logbook):
         metadata = {} if metadata is None else metadata
         check_metadata(metadata)
         Surrogate(settings)  # finds mistakes before there is a file
-        return cls(Journal.create(path, settings.to_dict(), metadata))
+        return cls(Journal.create(path, settings.with_seed().to_dict(), metadata))
 
     @property
     def encoder(self) -> Encoder:

@@ -7,27 +7,34 @@ file a person writes and that of the journal.
 
 from __future__ import annotations
 
+import secrets
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context.errors import quote
+from botorch_binary_context.experiment.angles import Periodic
 from botorch_binary_context.experiment.feedback import (
     Feedback,
     PassFail,
     make_feedback,
 )
+from botorch_binary_context.experiment.lens import AnyParameter, Lens
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
-from botorch_binary_context.experiment.tables import check_keys, choose, make, tables
+from botorch_binary_context.experiment.toml_tables import (
+    check_keys,
+    choose,
+    make,
+    tables,
+)
 from botorch_binary_context.experiment.variables import (
     Categorical,
     Context,
     Integer,
-    Parameter,
     Real,
 )
 from botorch_binary_context.inference import (
@@ -39,11 +46,16 @@ from botorch_binary_context.models.coordinates import (
     CombineParameters,
     check_combinations,
 )
+from botorch_binary_context.models.power_vectors import SPHERE_AND_CYLINDER
 
 KERNELS = ("additive", "multiplicative", "product")
+PRIORS = ("pooled", "separate")
 MIN_INITIAL_TRIALS = 5
+#: Combinations of parameters that have a name.
+COMBINATIONS = {"power-vector": SPHERE_AND_CYLINDER}
 MAX_COLUMNS = 500
-MAX_COUNT = 2**63 - 1  # the largest integer of a TOML file
+MAX_COUNT = 10**100
+SEED_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -58,7 +70,8 @@ class Settings:
         kernel: What a context does: "additive" shifts the performance (the default for
             pass/fail outcomes), "multiplicative" scales it, "product" may change it
             freely (the default for duels). None without contexts.
-        seed: The seed of what is random.
+        seed: The seed of what is random. If it is None, each experiment draws its own
+            when it begins, and keeps it in its journal.
         initial_trials: How many answers there are before the rule takes over from
             quasi-random trials; by default two for each variable and at least five.
         hyperparameters: Those of the kernel that are not to be learned, by their names,
@@ -68,21 +81,27 @@ class Settings:
             kernel).
         combinations: A row for each linear combination of the parameters, in their own
             units, that is to have a lengthscale of its own in the place of the
-            parameters, where these act together; ``POWER_VECTOR`` for the sphere and
-            cylinder of a lens. None for the parameters themselves.
+            parameters, where these act together; "power-vector" for the sphere and
+            cylinder of a lens (with an axis, ``Lens`` is one parameter of all three).
+            None for the parameters themselves.
         inference: How the posterior is approximated: "expectation propagation" (the
             default) or "laplace".
+        priors: What is expected of the kernel: "pooled" (the default) draws
+            lengthscales towards a common one and takes the values of a categorical
+            parameter to be alike, as much as the answers say; "separate" has an
+            unrelated lengthscale for every column, also for every category.
     """
 
     space: NamedSpace
     feedback: Feedback = PassFail()
     rule: str | None = None
     kernel: str | None = None
-    seed: int = 0
+    seed: int | None = None
     initial_trials: int | None = None
     hyperparameters: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
-    combinations: Sequence[Sequence[float]] | None = None
+    combinations: str | Sequence[Sequence[float]] | None = None
     inference: str = "expectation propagation"
+    priors: str = "pooled"
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -97,11 +116,14 @@ class Settings:
         self._check_rule()
         self._check_kernel()
         choose(INFERENCES, self.inference, "inference")
-        for name in ("seed", "initial_trials"):
-            _check_count(name, getattr(self, name))
+        choose(dict.fromkeys(PRIORS), self.priors, "priors")
+        _check_count("initial_trials", self.initial_trials)
+        if self.seed is not None:
+            _check_count("seed", self.seed)
         self._check_size()
         if self.combinations is not None:
             self._check_combinations()
+        if not isinstance(self.combinations, str | None):
             rows = tuple(tuple(map(float, row)) for row in self.combinations)
             object.__setattr__(self, "combinations", rows)
 
@@ -121,7 +143,7 @@ class Settings:
     def _check_size(self) -> None:
         """The searches and quasi-random points of a trial end somewhere."""
         sides = self.feedback.num_sides
-        columns = sum(parameter.num_columns for parameter in self.space.parameters)
+        columns = sum(parameter.num_columns for parameter in self.space.parts)
         total = len(self.space.contexts) + sides * columns
         if total > MAX_COLUMNS:
             raise UnsupportedError(
@@ -169,7 +191,8 @@ class Settings:
         if others:
             raise UnsupportedError(
                 "Expected parameters to be real numbers on a linear scale with "
-                f"``combinations``, but got {', '.join(others)}."
+                f"``combinations``, but got {', '.join(others)}. Sphere, cylinder and "
+                'axis are one parameter: ``Lens``, or type = "lens".'
             )
         if self.kernel == "multiplicative":
             raise UnsupportedError(
@@ -177,6 +200,20 @@ class Settings:
                 "``combinations``, but got 'multiplicative'."
             )
         self.coordinates()  # checks the matrix
+
+    def _find_combinations(self) -> Sequence[Sequence[float]]:
+        """The rows of the combinations, also of named ones."""
+        if not isinstance(self.combinations, str):
+            assert self.combinations is not None
+            return self.combinations
+        rows = choose(COMBINATIONS, self.combinations, "combinations")
+        names = [parameter.name for parameter in self.space.parameters]
+        if len(names) != 2 or "cyl" in names[0].lower():
+            raise InputDataError(
+                f"Expected the parameters of {self.combinations!r} to be sphere and "
+                f"cylinder, in this order, but got {', '.join(names)}."
+            )
+        return rows
 
     def _linear_parameters(self) -> list[Real]:
         """The parameters that linear combinations make sense of."""
@@ -200,7 +237,7 @@ class Settings:
         )
         widths = bounds[:, 1] - bounds[:, 0]
         units = widths / widths.log().mean().exp()  # of the encoded parameters
-        rows = check_combinations(self.combinations, len(widths))
+        rows = check_combinations(self._find_combinations(), len(widths))
         return CombineParameters(space, rows.to(units) * units)
 
     def encoder(self) -> Encoder:
@@ -210,6 +247,16 @@ class Settings:
             A new encoder.
         """
         return Encoder(self.space, centred=self.kernel != "multiplicative")
+
+    def with_seed(self) -> Settings:
+        r"""The settings with a seed.
+
+        Returns:
+            These settings, or if they have no seed a copy with a new one.
+        """
+        if self.seed is not None:
+            return self
+        return replace(self, seed=secrets.randbits(SEED_BITS))
 
     def to_dict(self) -> dict[str, Any]:
         r"""The settings as a plain dictionary, in the form of a TOML file.
@@ -229,6 +276,7 @@ class Settings:
             "hyperparameters": dict(self.hyperparameters),
             "combinations": self.combinations,
             "inference": self.inference,
+            "priors": self.priors,
         }
 
     @classmethod
@@ -290,8 +338,9 @@ INFERENCES: dict[str, type[Inference]] = {
     "expectation propagation": ExpectationPropagation,
     "laplace": Laplace,
 }
-_PARAMETER_TYPES: dict[str, type[Parameter]] = {
-    kind.type: kind for kind in (Real, Integer, Categorical)
+#: The kinds of parameters by their names.
+PARAMETER_TYPES: dict[str, Any] = {
+    kind.type: kind for kind in (Real, Integer, Categorical, Periodic, Lens)
 }
 
 
@@ -299,8 +348,8 @@ def _check_count(name: str, value: Any) -> None:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or not 0 <= value <= MAX_COUNT:
         raise InputDataError(
-            f"Expected ``{name}`` to be a whole number from 0 to {MAX_COUNT}, but got "
-            f"{quote(value)}."
+            f"Expected ``{name}`` to be a whole number from 0 to {MAX_COUNT:g}, but "
+            f"got {quote(value)}."
         )
 
 
@@ -309,10 +358,10 @@ def _without_none(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameter_dict(parameter: Any) -> dict[str, Any]:
-    return {"type": parameter.type, **asdict(parameter)}
+    return {"type": parameter.type, **_without_none(asdict(parameter))}
 
 
-def _make_parameter(table: dict[str, Any]) -> Parameter:
+def _make_parameter(table: dict[str, Any]) -> AnyParameter:
     table = dict(table)
-    kind = choose(_PARAMETER_TYPES, table.pop("type", Real.type), "type")
+    kind = choose(PARAMETER_TYPES, table.pop("type", Real.type), "type")
     return make(kind, table, "parameters")

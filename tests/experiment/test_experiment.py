@@ -66,7 +66,7 @@ class TestAsk:
             pass_fail(MIXED, initial_trials=3),
             pass_fail(MIXED, kernel="product", rule="ts-ald", initial_trials=3),
             pass_fail(kernel="multiplicative", rule="cjes", initial_trials=3),
-            Settings(NamedSpace(MIXED.parameters), initial_trials=3),
+            Settings(NamedSpace(MIXED.parameters), seed=0, initial_trials=3),
             duels(initial_trials=3),
             duels(MIXED, rule="kss-ald", initial_trials=3),
             duels(NamedSpace(MIXED.parameters), initial_trials=3),
@@ -144,6 +144,7 @@ class TestAsk:
         settings = Settings(
             NamedSpace([Real("gain", 0.0, 1.0)], [context]),
             rule="ucb-fixed",
+            seed=0,
             initial_trials=0,
             hyperparameters={"lengthscale": 30.0, "outputscale": 1.0},
         )
@@ -416,3 +417,16 @@ def test_seeds(tmp_path: Path) -> None:
     values = [[trial.values for trial in trials] for trials in runs]
     assert values[0] == values[1]
     assert all(a != b for a, b in zip(values[0], values[2], strict=True))
+
+
+def test_fresh_seeds(tmp_path: Path) -> None:
+    """By default every experiment has a seed of its own, which its journal keeps."""
+    seeds = []
+    for name in ("a", "b"):
+        settings = pass_fail(rule="random", seed=None, initial_trials=3)
+        with Experiment.create(tmp_path / name, settings) as experiment:
+            seeds.append(experiment.settings.seed)
+        with Experiment.open(tmp_path / name) as experiment:
+            assert experiment.settings.seed == seeds[-1]
+    assert None not in seeds
+    assert seeds[0] != seeds[1]

@@ -161,7 +161,7 @@ def graded(
     context = Context("noise", 2.0, low=1.0, high=4.0, scale=scale, harder=harder)
     space = NamedSpace(CONTINUOUS.parameters, [context])
     feedback = PassFail(guess_rate=0.1, lapse_rate=0.05)
-    settings = Settings(space, feedback, hyperparameters=hyperparameters)
+    settings = Settings(space, feedback, seed=0, hyperparameters=hyperparameters)
     trials = make_trials(settings, n)
     if harder == "down":
         mirrored = [{"noise": 5.0 - float(trial.context["noise"])} for trial in trials]

@@ -172,7 +172,7 @@ class TestPlainData:
         ("old", "new", "message"),
         [
             ('rule = "ts-ald"', 'role = "ts-ald"', "the settings .* got unknown role"),
-            ("low = 1\n", "", "parameters .* got missing low"),
+            ("low = 1\n", "", "``low`` of 'taps' to be a finite number, but got None"),
             ('type = "integer"', 'type = "int"', "``type`` to be one of real, integer"),
             ('kind = "pass/fail"', 'kind = "votes"', "one of pass/fail, duels, but"),
             ("guess_rate", "guessrate", "feedback .* got unknown guessrate"),
@@ -252,7 +252,7 @@ class TestCombinations:
             Settings(space, **arguments)
 
     def test_experiment(self, tmp_path: Path) -> None:
-        settings = Settings(LENS, combinations=POWER_VECTOR, initial_trials=2)
+        settings = Settings(LENS, combinations=POWER_VECTOR, seed=0, initial_trials=2)
         with Experiment.create(tmp_path / "journal", settings) as experiment:
             for i in range(7):
                 experiment.tell(experiment.ask().id, i % 2)

@@ -23,19 +23,7 @@ from botorch_binary_context.experiment.recommendation import (
     Recommendation,
     Threshold,
 )
-from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.variables import Value
-
-
-def new(arguments: argparse.Namespace) -> None:
-    r"""Begin an experiment.
-
-    Args:
-        arguments: The TOML file and the journal to make.
-    """
-    settings = Settings.from_toml(arguments.config)
-    Experiment.create(arguments.journal, settings).close()
-    show(arguments, settings.to_dict(), f"Made {arguments.journal}.")
 
 
 def ask(arguments: argparse.Namespace) -> None:
