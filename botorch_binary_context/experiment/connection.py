@@ -45,7 +45,7 @@ from botorch_binary_context.experiment.schema import (
 )
 
 # How many seconds to wait before looking again whether the file is free.
-PAUSE = (0.001, 0.004)
+PAUSE = (0.0002, 0.001)
 _CHANCE = random.SystemRandom()
 
 
