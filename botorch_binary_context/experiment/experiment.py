@@ -35,7 +35,7 @@ from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.models.latent_gp import LatentGP
 
 # How often a question is computed again because others have asked meanwhile.
-MAX_REPEATS = 2
+MAX_REPEATS = 1
 
 
 @dataclass(frozen=True)
