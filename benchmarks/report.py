@@ -15,11 +15,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks import acuity, coverage, figures, store
+from benchmarks import acuity, figures, store
 from benchmarks.analysis import Analysis, analyse
 from benchmarks.cases import load_hyperparameters
 from benchmarks.definitions import INITIAL_TRIALS, STUDIES
 from benchmarks.hyperparameters import format_choices
+from benchmarks.own_studies import OWN_STUDIES
 from benchmarks.ranking import SIGNIFICANCE, Ranking
 from benchmarks.tables import format_table
 
@@ -33,7 +34,7 @@ def add_command(commands: Any) -> None:
         commands: What ``add_subparsers`` returned.
     """
     parser = commands.add_parser("report", help="the ranking and figures of a study")
-    parser.add_argument("study", choices=[*STUDIES, coverage.NAME])
+    parser.add_argument("study", choices=[*STUDIES, *OWN_STUDIES])
     parser.add_argument("--output", type=Path, default=store.RESULTS)
     parser.set_defaults(run=run)
 
@@ -44,8 +45,8 @@ def run(arguments: argparse.Namespace) -> None:
     Args:
         arguments: The parsed command line.
     """
-    if arguments.study == coverage.NAME:
-        path = coverage.write_report(arguments.output)
+    if arguments.study in OWN_STUDIES:
+        path = OWN_STUDIES[arguments.study].write_report(arguments.output)
     else:
         path = write_report(arguments.study, arguments.output)
     print(f"Report: {path.resolve()}")

@@ -27,9 +27,10 @@ import torch
 from botorch.exceptions import InputDataError
 from tqdm import tqdm
 
-from benchmarks import coverage, store
+from benchmarks import store
 from benchmarks.definitions import STUDIES, Study, estimate_cost
 from benchmarks.experiment import Task, run_task
+from benchmarks.own_studies import OWN_STUDIES
 
 NICENESS = 10
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the GNU C library
@@ -49,7 +50,7 @@ def add_command(commands: Any) -> None:
         commands: What ``add_subparsers`` returned.
     """
     parser = commands.add_parser("run", help="run a study, or what is missing of it")
-    parser.add_argument("study", choices=[*STUDIES, coverage.NAME])
+    parser.add_argument("study", choices=[*STUDIES, *OWN_STUDIES])
     parser.add_argument("--functions", nargs="+", metavar="NAME")
     parser.add_argument("--rules", nargs="+", metavar="NAME")
     parser.add_argument("--seeds", type=int, metavar="N")
@@ -69,8 +70,8 @@ def run(arguments: argparse.Namespace) -> None:
     Args:
         arguments: The parsed command line.
     """
-    if arguments.study == coverage.NAME:
-        coverage.run(arguments)
+    if arguments.study in OWN_STUDIES:
+        OWN_STUDIES[arguments.study].run(arguments)
         return
     study = STUDIES[arguments.study].subset(
         arguments.functions, arguments.rules, arguments.seeds, arguments.iterations

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +19,6 @@ from torch.quasirandom import SobolEngine
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.trial import Trial
-from botorch_binary_context.experiment.variables import Categorical, Integer
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules import suggest
@@ -88,7 +86,7 @@ class Chooser:
         """
         rule, seed = str(self.settings.rule), self.seed("ask", number)
         X = suggest(model, self.encoder.context_space, rule, SEARCH, seed)
-        return self.encoder.decode(X)
+        return self.encoder.decode(model.functional.rows(X))
 
     def quasi_random(self, number: int, pending: Sequence[Trial]) -> Question:
         r"""The first trial of a scrambled Sobol sequence that is not pending.
@@ -127,9 +125,9 @@ class Chooser:
     def _all_questions(self) -> Iterator[Question]:
         """Every trial that can be shown; none if there is no end of them."""
         contexts = self.encoder.space.contexts
-        parameters = self.encoder.space.parameters
+        parameters = self.encoder.space.parts
         sides = self.settings.feedback.functional.num_rows
-        values = [_list_values(v) for v in (*contexts, *(tuple(parameters) * sides))]
+        values = [v.choices for v in (*contexts, *(parameters * sides))]
         finite = [found for found in values if found is not None]
         if len(finite) < len(values):
             return
@@ -140,11 +138,3 @@ class Chooser:
                 context,
                 tuple({p.name: next(rest) for p in parameters} for _ in range(sides)),
             )
-
-
-def _list_values(variable: Any) -> Sequence[Any] | None:
-    if isinstance(variable, Categorical):
-        return variable.values
-    if isinstance(variable, Integer):
-        return range(int(variable.low), int(variable.high) + 1)
-    return getattr(variable, "levels", None)

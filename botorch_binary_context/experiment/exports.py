@@ -2,9 +2,11 @@ r"""
 What :mod:`botorch_binary_context.experiment` exports, loaded when first asked for.
 """
 
+from botorch_binary_context.experiment.angles import Periodic
 from botorch_binary_context.experiment.events import Event
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.feedback import Duels, PassFail
+from botorch_binary_context.experiment.lens import Lens
 from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.recommendation import (
     Estimate,
@@ -29,9 +31,11 @@ __all__ = [
     "Event",
     "Experiment",
     "Integer",
+    "Lens",
     "Logbook",
     "NamedSpace",
     "PassFail",
+    "Periodic",
     "Real",
     "Recommendation",
     "Settings",

@@ -88,7 +88,7 @@ def _panels(experiment: Experiment, model: LatentGP, encoder: Encoder) -> list[P
 def _numeric_columns(encoder: Encoder) -> list[int]:
     """The first two columns, among those of the parameters, that are numbers."""
     columns, position = [], 0
-    for parameter in encoder.space.parameters:
+    for parameter in encoder.space.parts:
         if not isinstance(parameter, Categorical):
             columns.append(position)
         position += parameter.num_columns
@@ -106,7 +106,7 @@ def _draw_model(
     ax.title.set_text(
         "reference context, other parameters as recommended" if held else ""
     )
-    owners = [p for p in encoder.space.parameters for _ in range(p.num_columns)]
+    owners = [p for p in encoder.space.parts for _ in range(p.num_columns)]
     for axis, dim in zip((ax.xaxis, ax.yaxis), dims, strict=False):
         _use_units(axis, owners[dim], owners[dim].encode)
 

@@ -16,13 +16,15 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from botorch_binary_context.experiment.feedback import FEEDBACKS
+from botorch_binary_context.experiment.ranges import SCALES
 from botorch_binary_context.experiment.settings import (
     INFERENCES,
     KERNELS,
     PARAMETER_TYPES,
+    PRIORS,
     Settings,
 )
-from botorch_binary_context.experiment.variables import SCALES, Context
+from botorch_binary_context.experiment.variables import Context
 
 PATH = Path(__file__).with_name("settings.schema.json")
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -35,6 +37,7 @@ _CHOICES = {
     "harder": ["up", "down"],
     "kernel": list(KERNELS),
     "inference": list(INFERENCES),
+    "priors": list(PRIORS),
 }
 _ATTRIBUTE = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 

@@ -22,6 +22,7 @@ from botorch_binary_context.bands import (
     exact_probability_band,
     exact_threshold_band,
 )
+from botorch_binary_context.experiment.angles import Periodic
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.variables import Categorical, Context, Value
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
@@ -73,8 +74,9 @@ class Recommendation:
         parameters: The parameters that are best in the reference context, in the user's
             units.
         uncertainty: Where else the best may be, by the maxima of functions drawn from
-            the true posterior: for numbers an interval that holds nine tenths of them,
-            for categories the share of each.
+            the true posterior: for numbers an interval that holds nine tenths of them
+            (of periodic ones from the first end upwards to the second, which may be
+            smaller), for categories the share of each.
         num_answers: The number of answers it rests on.
     """
 
@@ -250,18 +252,44 @@ def interval(values: Sequence[float], level: float) -> tuple[float, float]:
     return low, high
 
 
+def circular_interval(
+    values: Sequence[float], level: float, variable: Periodic
+) -> tuple[float, float]:
+    r""":func:`interval` on a circle that is cut where the draws leave the widest gap.
+
+    Args:
+        values: Independent draws.
+        level: The probability.
+        variable: The variable they are values of.
+
+    Returns:
+        The ends: the interval goes upwards from the first, if need be past the upper
+        bound, to the second.
+    """
+    period = variable.period
+    ordered = np.sort((np.asarray(values) - variable.low) % period)
+    gaps = np.diff(ordered, append=ordered[0] + period)
+    first = (int(gaps.argmax()) + 1) % len(ordered)
+    unrolled = np.concatenate([ordered[first:], ordered[:first] + period])
+    ends = interval(unrolled.tolist(), level)
+    low, high = (variable.low + end % period for end in ends)
+    return low, high
+
+
 def _spread(
     encoder: Encoder, optima: Tensor
 ) -> dict[str, tuple[float, float] | dict[Value, float]]:
     """Intervals and shares of ``num_paths x k`` points."""
     points = [encoder.decode_parameters(point) for point in optima]
     uncertainty: dict[str, Any] = {}
-    for parameter in encoder.space.parameters:
+    for parameter in encoder.space.parts:
         found: list[Any] = [point[parameter.name] for point in points]
         if isinstance(parameter, Categorical):
             uncertainty[parameter.name] = {
                 value: found.count(value) / len(found) for value in parameter.values
             }
+        elif isinstance(parameter, Periodic):
+            uncertainty[parameter.name] = circular_interval(found, LEVEL, parameter)
         else:
             uncertainty[parameter.name] = interval(found, LEVEL)
     return uncertainty

@@ -33,7 +33,7 @@ def value_names(settings: Settings) -> dict[str, Any]:
     named: dict[str, Any] = {c.name: c for c in settings.space.contexts}
     duel = settings.feedback.functional.num_rows == len(SIDE_NAMES)
     for start in [f"{side}." for side in SIDE_NAMES] if duel else [""]:
-        named |= {f"{start}{p.name}": p for p in settings.space.parameters}
+        named |= {f"{start}{p.name}": p for p in settings.space.parts}
     return named
 
 
@@ -60,7 +60,7 @@ def split_values(
     numbers = iter(_plain(named[name], values[name]) for name in named)
     context = {c.name: next(numbers) for c in settings.space.contexts}
     sides = [
-        {p.name: next(numbers) for p in settings.space.parameters}
+        {p.name: next(numbers) for p in settings.space.parts}
         for _ in range(settings.feedback.functional.num_rows)
     ]
     return context, tuple(sides)

@@ -17,11 +17,13 @@ from typing import Any
 from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context.errors import quote
+from botorch_binary_context.experiment.angles import Periodic
 from botorch_binary_context.experiment.feedback import (
     Feedback,
     PassFail,
     make_feedback,
 )
+from botorch_binary_context.experiment.lens import AnyParameter, Lens
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
 from botorch_binary_context.experiment.toml_tables import (
     check_keys,
@@ -33,7 +35,6 @@ from botorch_binary_context.experiment.variables import (
     Categorical,
     Context,
     Integer,
-    Parameter,
     Real,
 )
 from botorch_binary_context.inference import (
@@ -45,9 +46,13 @@ from botorch_binary_context.models.coordinates import (
     CombineParameters,
     check_combinations,
 )
+from botorch_binary_context.models.power_vectors import SPHERE_AND_CYLINDER
 
 KERNELS = ("additive", "multiplicative", "product")
+PRIORS = ("pooled", "separate")
 MIN_INITIAL_TRIALS = 5
+#: Combinations of parameters that have a name.
+COMBINATIONS = {"power-vector": SPHERE_AND_CYLINDER}
 MAX_COLUMNS = 500
 MAX_COUNT = 10**100
 SEED_BITS = 32
@@ -76,10 +81,15 @@ class Settings:
             kernel).
         combinations: A row for each linear combination of the parameters, in their own
             units, that is to have a lengthscale of its own in the place of the
-            parameters, where these act together; ``POWER_VECTOR`` for the sphere and
-            cylinder of a lens. None for the parameters themselves.
+            parameters, where these act together; "power-vector" for the sphere and
+            cylinder of a lens (with an axis, ``Lens`` is one parameter of all three).
+            None for the parameters themselves.
         inference: How the posterior is approximated: "expectation propagation" (the
             default) or "laplace".
+        priors: What is expected of the kernel: "pooled" (the default) draws
+            lengthscales towards a common one and takes the values of a categorical
+            parameter to be alike, as much as the answers say; "separate" has an
+            unrelated lengthscale for every column, also for every category.
     """
 
     space: NamedSpace
@@ -89,8 +99,9 @@ class Settings:
     seed: int | None = None
     initial_trials: int | None = None
     hyperparameters: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
-    combinations: Sequence[Sequence[float]] | None = None
+    combinations: str | Sequence[Sequence[float]] | None = None
     inference: str = "expectation propagation"
+    priors: str = "pooled"
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -105,12 +116,14 @@ class Settings:
         self._check_rule()
         self._check_kernel()
         choose(INFERENCES, self.inference, "inference")
+        choose(dict.fromkeys(PRIORS), self.priors, "priors")
         _check_count("initial_trials", self.initial_trials)
         if self.seed is not None:
             _check_count("seed", self.seed)
         self._check_size()
         if self.combinations is not None:
             self._check_combinations()
+        if not isinstance(self.combinations, str | None):
             rows = tuple(tuple(map(float, row)) for row in self.combinations)
             object.__setattr__(self, "combinations", rows)
 
@@ -130,7 +143,7 @@ class Settings:
     def _check_size(self) -> None:
         """The searches and quasi-random points of a trial end somewhere."""
         sides = self.feedback.num_sides
-        columns = sum(parameter.num_columns for parameter in self.space.parameters)
+        columns = sum(parameter.num_columns for parameter in self.space.parts)
         total = len(self.space.contexts) + sides * columns
         if total > MAX_COLUMNS:
             raise UnsupportedError(
@@ -178,7 +191,8 @@ class Settings:
         if others:
             raise UnsupportedError(
                 "Expected parameters to be real numbers on a linear scale with "
-                f"``combinations``, but got {', '.join(others)}."
+                f"``combinations``, but got {', '.join(others)}. Sphere, cylinder and "
+                'axis are one parameter: ``Lens``, or type = "lens".'
             )
         if self.kernel == "multiplicative":
             raise UnsupportedError(
@@ -186,6 +200,20 @@ class Settings:
                 "``combinations``, but got 'multiplicative'."
             )
         self.coordinates()  # checks the matrix
+
+    def _find_combinations(self) -> Sequence[Sequence[float]]:
+        """The rows of the combinations, also of named ones."""
+        if not isinstance(self.combinations, str):
+            assert self.combinations is not None
+            return self.combinations
+        rows = choose(COMBINATIONS, self.combinations, "combinations")
+        names = [parameter.name for parameter in self.space.parameters]
+        if len(names) != 2 or "cyl" in names[0].lower():
+            raise InputDataError(
+                f"Expected the parameters of {self.combinations!r} to be sphere and "
+                f"cylinder, in this order, but got {', '.join(names)}."
+            )
+        return rows
 
     def _linear_parameters(self) -> list[Real]:
         """The parameters that linear combinations make sense of."""
@@ -209,7 +237,7 @@ class Settings:
         )
         widths = bounds[:, 1] - bounds[:, 0]
         units = widths / widths.log().mean().exp()  # of the encoded parameters
-        rows = check_combinations(self.combinations, len(widths))
+        rows = check_combinations(self._find_combinations(), len(widths))
         return CombineParameters(space, rows.to(units) * units)
 
     def encoder(self) -> Encoder:
@@ -248,6 +276,7 @@ class Settings:
             "hyperparameters": dict(self.hyperparameters),
             "combinations": self.combinations,
             "inference": self.inference,
+            "priors": self.priors,
         }
 
     @classmethod
@@ -310,8 +339,8 @@ INFERENCES: dict[str, type[Inference]] = {
     "laplace": Laplace,
 }
 #: The kinds of parameters by their names.
-PARAMETER_TYPES: dict[str, type[Parameter]] = {
-    kind.type: kind for kind in (Real, Integer, Categorical)
+PARAMETER_TYPES: dict[str, Any] = {
+    kind.type: kind for kind in (Real, Integer, Categorical, Periodic, Lens)
 }
 
 
@@ -329,10 +358,10 @@ def _without_none(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parameter_dict(parameter: Any) -> dict[str, Any]:
-    return {"type": parameter.type, **asdict(parameter)}
+    return {"type": parameter.type, **_without_none(asdict(parameter))}
 
 
-def _make_parameter(table: dict[str, Any]) -> Parameter:
+def _make_parameter(table: dict[str, Any]) -> AnyParameter:
     table = dict(table)
     kind = choose(PARAMETER_TYPES, table.pop("type", Real.type), "type")
     return make(kind, table, "parameters")

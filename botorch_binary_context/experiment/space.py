@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
@@ -13,13 +15,15 @@ from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.experiment.angles import Periodic
+from botorch_binary_context.experiment.lens import AnyParameter, Lens, parts_of
 from botorch_binary_context.experiment.variables import (
     Categorical,
     Context,
     Parameter,
-    Real,
     Value,
 )
+from botorch_binary_context.models.pooled import Columns
 
 #: Values by the names of parameters or contexts.
 Values = Mapping[str, Value]
@@ -40,13 +44,13 @@ class NamedSpace:
         ... )
     """
 
-    parameters: Sequence[Parameter]
+    parameters: Sequence[AnyParameter]
     contexts: Sequence[Context] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "parameters", tuple(self.parameters))
         object.__setattr__(self, "contexts", tuple(self.contexts))
-        for argument, kind in (("parameters", Parameter), ("contexts", Context)):
+        for argument, kind in (("parameters", AnyParameter), ("contexts", Context)):
             wrong = [v for v in getattr(self, argument) if not isinstance(v, kind)]
             if wrong:
                 raise InputDataError(
@@ -57,13 +61,18 @@ class NamedSpace:
             raise InputDataError(
                 "Expected ``parameters`` to name at least one parameter, but got none."
             )
-        names = [variable.name for variable in (*self.parameters, *self.contexts)]
+        names = [variable.name for variable in (*self.parts, *self.contexts)]
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise InputDataError(
                 "Expected ``parameters`` and ``contexts`` to have different names, but "
                 f"got {', '.join(repeated)} more than once."
             )
+
+    @cached_property
+    def parts(self) -> tuple[Parameter, ...]:
+        """The parameters as they are shown: for a lens sphere, cylinder and axis."""
+        return tuple(part for p in self.parameters for part in parts_of(p))
 
     def reference_context(self) -> dict[str, Value]:
         r"""The context in which the system is to be good.
@@ -107,9 +116,7 @@ class Encoder:
         self.space = space
         self.centred = centred
         self.num_contexts = len(space.contexts)
-        self._sizes = [1] * self.num_contexts + [
-            p.num_columns for p in space.parameters
-        ]
+        self._sizes = [1] * self.num_contexts + [p.num_columns for p in space.parts]
         num_columns = sum(self._sizes) - self.num_contexts
         ends = [
             [c.encode(c.bounds[end], centred) for c in space.contexts]
@@ -124,19 +131,42 @@ class Encoder:
     @property
     def is_continuous(self) -> bool:
         """Whether every point of the box can be shown."""
-        discrete = any(type(p) is not Real for p in self.space.parameters)
-        return not discrete and all(c.levels is None for c in self.space.contexts)
+        grids = [context.grid for context in self.space.contexts]
+        return all(p.is_continuous for p in self.space.parts) and not any(grids)
 
     @property
     def column_names(self) -> list[str]:
         """The names of the columns; a category has its value's, too."""
         names = [c.name for c in self.space.contexts]
+        return names + [name for p in self.space.parts for name in p.column_names]
+
+    @property
+    def columns(self) -> Columns:
+        """What the columns of the parameters are, counted from the first of them."""
+        found: dict[str, list[Any]] = {"numbers": [], "circles": [], "categories": []}
+        position = 0
         for p in self.space.parameters:
+            size = sum(part.num_columns for part in parts_of(p))
+            taken = tuple(range(position, position + size))
+            position += size
             if isinstance(p, Categorical):
-                names += [f"{p.name} = {value}" for value in p.values]
+                found["categories"].append(taken)
             else:
-                names.append(p.name)
-        return names
+                found["circles" if isinstance(p, Periodic) else "numbers"] += taken
+        return Columns(**{kind: tuple(columns) for kind, columns in found.items()})
+
+    def lens_columns(self) -> list[tuple[int, Lens]]:
+        r"""The first column of each lens, counted from that of the first context.
+
+        Returns:
+            The columns and the lenses.
+        """
+        found, position = [], self.num_contexts
+        for p in self.space.parameters:
+            if isinstance(p, Lens):
+                found.append((position, p))
+            position += sum(part.num_columns for part in parts_of(p))
+        return found
 
     def encode_context(self, context: Values) -> Tensor:
         r"""The columns of a context.
@@ -161,7 +191,7 @@ class Encoder:
         Returns:
             A tensor of numbers in [0, 1].
         """
-        variables = self.space.parameters
+        variables = self.space.parts
         check_names("parameters", parameters, [p.name for p in variables])
         return torch.cat([p.encode(parameters[p.name]) for p in variables])
 
@@ -207,7 +237,7 @@ class Encoder:
         Returns:
             The values by their names.
         """
-        variables = self.space.parameters
+        variables = self.space.parts
         parts = U.split(self._sizes[self.num_contexts :])
         return {p.name: p.decode(u) for p, u in zip(variables, parts, strict=True)}
 
@@ -242,7 +272,7 @@ class Encoder:
         parts = X.split(self._sizes, dim=-1)
         m = self.num_contexts
         contexts = zip(self.space.contexts, parts[:m], strict=True)
-        parameters = zip(self.space.parameters, parts[m:], strict=True)
+        parameters = zip(self.space.parts, parts[m:], strict=True)
         snapped = [c.snap(U, self.centred) if levels else U for c, U in contexts]
         snapped += [p.snap(U) for p, U in parameters]
         return torch.cat(snapped, dim=-1)

@@ -19,34 +19,20 @@ from botorch.exceptions.errors import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import ChainedInputTransform, InputTransform
 from botorch.utils.sampling import manual_seed
-from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
-from gpytorch.means import Mean, ZeroMean
-from gpytorch.priors import LogNormalPrior
+from gpytorch.kernels import PeriodicKernel
 from torch import Tensor
 from torch.nn import ModuleDict
 
 from botorch_binary_context.errors import quote
+from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.settings import INFERENCES, Settings
 from botorch_binary_context.experiment.space import Encoder, Snap
 from botorch_binary_context.experiment.trial import Trial
-from botorch_binary_context.kernels import (
-    AdditiveContextKernel,
-    MultiplicativeContextKernel,
-)
-from botorch_binary_context.means import LinearContextMean
-from botorch_binary_context.models.defaults import (
-    OUTPUTSCALE,
-    binary_covar_module,
-    default_covar_module,
-    psychometric_covar_module,
-    scale_covar_module,
-)
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
 from botorch_binary_context.models.observations import Observations
-from botorch_binary_context.models.psychometric import SLOPE, SLOPE_SPREAD
+from botorch_binary_context.models.power_vectors import PowerVectors
 
 #: Hyperparameters by their names.
 Hyperparameters = Mapping[str, float | Sequence[float]]
@@ -75,36 +61,30 @@ def last_scheduled_fit(num_answers: int, first: int) -> int | None:
     return due
 
 
-def product_covar_module(dim: int, num_contexts: int) -> ScaleKernel:
-    r"""``k₁(s,s') k₂(x,x')``, with priors for contexts in [-1, 1] and the unit cube.
-
-    A peak may be as narrow as a quarter of the box, and what is best may change along
-    the range of a context, but slowly.
+def make_coordinates(settings: Settings, levels: bool) -> InputTransform | None:
+    r"""The input transform of models of an experiment.
 
     Args:
-        dim: The number of columns of a trial.
-        num_contexts: How many of them, the first, are context.
+        settings: What the experiment is.
+        levels: Whether the model knows only the levels of contexts, to choose one.
 
     Returns:
-        The kernel.
+        To values that exist, if not all do, and then to power vectors of lenses or to
+        combinations, if any.
     """
-    num_parameters = dim - num_contexts
-    width = 0.25 * math.sqrt(max(num_parameters, 2) / 2)
-    contexts, parameters = range(num_contexts), range(num_contexts, dim)
-    product = _smooth(contexts, 1.0) * _smooth(parameters, width)
-    return scale_covar_module(product, OUTPUTSCALE)
-
-
-def _smooth(columns: Sequence[int], width: float) -> RBFKernel:
-    """A squared exponential kernel of some columns, about as wide as given."""
-    kernel = RBFKernel(
-        active_dims=tuple(columns),
-        ard_num_dims=len(columns),
-        lengthscale_prior=LogNormalPrior(math.log(width), 0.5),
-        lengthscale_constraint=GreaterThan(0.025),
-    )
-    kernel.lengthscale = torch.full_like(kernel.lengthscale, width)
-    return kernel
+    encoder = settings.encoder()
+    steps: dict[str, InputTransform] = {}
+    if not encoder.is_continuous:
+        steps["snap"] = Snap(encoder, levels)
+    for column, lens in encoder.lens_columns():
+        sphere, cylinder, _ = lens.parts
+        steps[lens.name] = PowerVectors(column, sphere.bounds, cylinder.bounds)
+    combine = settings.coordinates()
+    if combine is not None:
+        steps["combine"] = combine
+    if len(steps) > 1:
+        return ChainedInputTransform(**steps)
+    return next(iter(steps.values()), None)
 
 
 class Surrogate:
@@ -161,7 +141,7 @@ class Surrogate:
         Returns:
             The model, in ``eval`` mode.
         """
-        prior = self._prior()
+        prior = make_prior(self.settings)
         self._set(prior, learned)
         self._set(prior, self.settings.hyperparameters)
         X = self.rows(trials)
@@ -172,18 +152,10 @@ class Surrogate:
             [Observations(X, Y, self.settings.feedback.likelihood())],
             covar_module=kernel,
             mean_module=mean,
-            input_transform=self._coordinates(levels),
+            input_transform=make_coordinates(self.settings, levels),
             inference=INFERENCES[self.settings.inference](),
         )
         return model.eval()
-
-    def _coordinates(self, levels: bool) -> InputTransform | None:
-        """To values that exist, if not all do, and then to combinations, if any."""
-        snap = None if self.encoder.is_continuous else Snap(self.encoder, levels)
-        combine = self.settings.coordinates()
-        if snap is None or combine is None:
-            return combine if snap is None else snap
-        return ChainedInputTransform(snap=snap, combine=combine)
 
     def fit(self, trials: Sequence[Trial]) -> dict[str, float | Sequence[float]] | None:
         r"""Learn the hyperparameters that are not fixed.
@@ -256,55 +228,30 @@ class Surrogate:
             contrast = model.functional(mean)
         return model.condition_on_observations(X, (contrast > 0).to(X).unsqueeze(-1))
 
-    def _prior(self) -> ModuleDict:
-        """The kernel and the mean, at their priors."""
-        dim, m = self.encoder.context_space.dim, self.encoder.num_contexts
-        single = torch.Size()
-        mean: Mean = ZeroMean()
-        if m == 0:
-            sees_level = self.settings.feedback.functional.sees_level
-            make = binary_covar_module if sees_level else default_covar_module
-            kernel: Kernel = make(dim, single)
-        elif self.settings.kernel == "product":
-            kernel = product_covar_module(dim, m)
-        else:
-            kernel = psychometric_covar_module(dim, range(m), single)
-            if self.settings.kernel == "multiplicative":
-                kernel = MultiplicativeContextKernel(kernel.base_kernel, range(m))
-            else:
-                mean = self._context_mean(kernel)
-        prior = ModuleDict({"covariance": kernel, "mean": mean})
-        return prior.to(dtype=torch.float64)
-
-    def _context_mean(self, kernel: AdditiveContextKernel) -> Mean:
-        """The slopes of contexts that are known to make tests easier or harder."""
-        contexts = self.settings.space.contexts
-        known = [i for i, c in enumerate(contexts) if c.harder is not None]
-        if len(known) < len(contexts):
-            # Of the others the kernel alone has to allow for slopes of either sign.
-            kernel.context_variance = kernel.context_variance.detach() + SLOPE**2
-        if not known:
-            return ZeroMean()
-        prior = LogNormalPrior(math.log(SLOPE), SLOPE_SPREAD)
-        return LinearContextMean(known, SLOPE, prior)
-
     def _handles(self, prior: ModuleDict) -> dict[str, tuple[Any, str]]:
         """Where the hyperparameters are: a module and an attribute for each name."""
-        contexts = list(range(self.encoder.num_contexts))
         handles = {}
         for path, _ in prior.named_parameters():
             parent, _, raw = path.rpartition(".")
             module: Any = prior.get_submodule(parent)
             attribute = raw.removeprefix("raw_")
-            columns = getattr(module, "active_dims", None)
-            of_context = columns is not None and columns.tolist() == contexts
-            name = f"context_{attribute}" if of_context else attribute
-            handles[name] = (module, attribute)
+            if attribute != "period_length":  # which the variable itself says
+                handles[self._prefix(module) + attribute] = (module, attribute)
         return handles
+
+    def _prefix(self, module: Any) -> str:
+        """What the names of a module's hyperparameters begin with."""
+        if isinstance(module, PeriodicKernel):
+            return "periodic_"
+        columns: Any = getattr(module, "active_dims", None)
+        if self.settings.kernel != "product" or columns is None:
+            return ""
+        contexts = list(range(self.encoder.num_contexts))
+        return "context_" if columns.tolist() == contexts else ""
 
     def _check_fixed(self) -> None:
         """Find a mistake in the fixed hyperparameters at once."""
-        handles = self._handles(self._prior())
+        handles = self._handles(make_prior(self.settings))
         for name, value in self.settings.hyperparameters.items():
             if name not in handles:
                 raise InputDataError(
@@ -315,12 +262,13 @@ class Surrogate:
             shape = getattr(module, attribute).shape
             constraint = getattr(module, f"raw_{attribute}_constraint")
             low = max(float(constraint.lower_bound), MIN_HYPERPARAMETER)
+            high = min(float(constraint.upper_bound), MAX_HYPERPARAMETER)
             numbers = _parse_numbers(value, shape)
-            if numbers is None or not _is_within(numbers, low):
+            if numbers is None or not _is_within(numbers, low, high):
                 raise InputDataError(
                     f"Expected ``hyperparameters`` to give {name!r} one or "
                     f"{math.prod(shape)} positive numbers, but got {quote(value)}; "
-                    f"they are above {low:g} and at most {MAX_HYPERPARAMETER:g}."
+                    f"they are above {low:g} and below {high:g}."
                 )
 
     def _set(self, prior: ModuleDict, values: Hyperparameters) -> None:
@@ -342,5 +290,5 @@ def _parse_numbers(value: Any, shape: torch.Size) -> Tensor | None:
         return None
 
 
-def _is_within(numbers: Tensor, low: float) -> bool:
-    return bool(((numbers > low) & (numbers <= MAX_HYPERPARAMETER)).all())
+def _is_within(numbers: Tensor, low: float, high: float) -> bool:
+    return bool(((numbers > low) & (numbers < high)).all())

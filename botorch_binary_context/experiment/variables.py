@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
@@ -20,106 +21,24 @@ from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_binary_context.errors import quote
+from botorch_binary_context.experiment.ranges import (
+    MAX_SIZE,
+    Range,
+    check_levels,
+    check_name,
+    check_number,
+    check_range,
+    check_within,
+    find_nearest,
+    make_column,
+    make_levels,
+    pass_through,
+)
 
 #: What a variable can be: a number, a word, a switch.
 Value = float | int | str | bool
 
-SCALES = ("linear", "log")
-# Values are rounded to so many digits: what is shown is what is stored.
-DIGITS = 6
-# Beyond these, differences and ratios of numbers leave the range of floating point.
-MAX_SIZE = 1e100
-MIN_RELATIVE_WIDTH = 1e-10
 MAX_WHOLE = 2**53
-
-
-@dataclass(frozen=True)
-class _Range:
-    """A range of numbers on a linear or logarithmic scale, mapped to [0, 1]."""
-
-    low: float
-    high: float
-    scale: str
-
-    def to_unit(self, value: Tensor) -> Tensor:
-        if self.scale == "log":
-            return (value / self.low).log() / math.log(self.high / self.low)
-        return (value - self.low) / (self.high - self.low)
-
-    def from_unit(self, u: Tensor) -> Tensor:
-        if self.scale == "log":
-            return self.low * (u * math.log(self.high / self.low)).exp()
-        return self.low + u * (self.high - self.low)
-
-    def round(self, value: float) -> float:
-        """Cut the digits that do not matter, and stay within the range."""
-        size = abs(value) if self.scale == "log" else self.high - self.low
-        value = round(value, DIGITS - 1 - math.floor(math.log10(size)))
-        return min(max(value, self.low), self.high)
-
-
-def _column(value: float) -> Tensor:
-    return torch.tensor([value], dtype=torch.float64, device="cpu")
-
-
-def _through(snapped: Tensor, U: Tensor) -> Tensor:
-    """The snapped values, with the gradient of the free ones: climbers can move."""
-    return snapped.detach() + (U - U.detach())
-
-
-def _check_name(name: Any) -> None:
-    is_text = isinstance(name, str) and name.strip() and name.isprintable()
-    if not is_text or "=" in name:
-        raise InputDataError(
-            "Expected ``name`` to be a text of one line without an equals sign, but "
-            f"got {quote(name)}."
-        )
-
-
-def _check_number(name: str, argument: str, value: Any) -> float:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not abs(value) <= MAX_SIZE:
-        raise InputDataError(
-            f"Expected ``{argument}`` of {name!r} to be a finite number, but got "
-            f"{quote(value)}; the largest is {MAX_SIZE:g}."
-        )
-    return float(value)
-
-
-def _check_range(name: str, low: Any, high: Any, scale: Any) -> None:
-    low, high = _check_number(name, "low", low), _check_number(name, "high", high)
-    if not low < high:
-        raise InputDataError(
-            f"Expected ``low`` of {name!r} to be less than ``high``, but got {low} and "
-            f"{high}."
-        )
-    if high - low < max(MIN_RELATIVE_WIDTH * max(abs(low), abs(high)), 1 / MAX_SIZE):
-        raise InputDataError(
-            f"Expected ``low`` and ``high`` of {name!r} to be further apart than "
-            f"rounding errors, but got {low} and {high}."
-        )
-    if scale not in SCALES:
-        raise InputDataError(
-            f"Expected ``scale`` of {name!r} to be one of {', '.join(SCALES)}, but got "
-            f"{quote(scale)}."
-        )
-    if scale == "log" and low < 1 / MAX_SIZE:
-        raise InputDataError(
-            f"Expected ``low`` of {name!r} to be positive on a log scale, at least "
-            f"{1 / MAX_SIZE:g}, but got {low}."
-        )
-
-
-def _check_within(
-    name: str, value: Any, low: float, high: float, argument: str = "value"
-) -> float:
-    number = _check_number(name, argument, value)
-    if not low <= number <= high:
-        raise InputDataError(
-            f"Expected ``{argument}`` of {name!r} to be from {low} to {high}, but got "
-            f"{value}."
-        )
-    return number
 
 
 class Parameter(ABC):
@@ -133,6 +52,21 @@ class Parameter(ABC):
     def num_columns(self) -> int:
         """How many columns of the unit cube it takes."""
         return 1
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return (self.name,)
+
+    @property
+    def is_continuous(self) -> bool:
+        """Whether every point of its columns can be shown."""
+        return self.choices is None
+
+    @property
+    @abstractmethod
+    def choices(self) -> Sequence[Any] | None:
+        """The values that can be shown; None if there is no end of them."""
 
     @abstractmethod
     def encode(self, value: Value) -> Tensor:
@@ -170,42 +104,107 @@ class Parameter(ABC):
 
 @dataclass(frozen=True)
 class Real(Parameter):
-    r"""A parameter that takes any number of an interval.
+    r"""A parameter that takes numbers of an interval: any, or those of the equipment.
+
+    Give either the bounds, with a step if there is one, or the levels.
 
     Attributes:
         name: Its name.
         low: The lower bound, in the user's units.
         high: The upper bound.
         scale: "linear" or "log".
+        step: The distance of the values that can be shown, from the lower bound on; any
+            can be shown if None.
+        levels: The values that can be shown, at least two.
+
+    Example:
+        >>> Real("sphere", -6.0, 6.0, step=0.25)
+        >>> Real("aperture", levels=[1.4, 2.0, 2.8, 4.0], scale="log")
     """
 
     type: ClassVar[str] = "real"
     name: str
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
     scale: str = "linear"
+    step: float | None = None
+    levels: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
-        _check_range(self.name, self.low, self.high, self.scale)
+        check_name(self.name)
+        _check_grid(self)
+        check_range(self.name, *self.bounds, self.scale)
+
+    @cached_property
+    def grid(self) -> tuple[float, ...] | None:
+        """The values that can be shown; None if all of the interval can."""
+        return _make_grid(self)
 
     @property
-    def bounds(self) -> tuple[float, float]:
+    def bounds(self) -> tuple[Any, Any]:
         """The least and the largest value."""
-        return self.low, self.high
+        return (self.low, self.high) if self.grid is None else _ends(self.grid)
 
     @property
-    def _range(self) -> _Range:
-        return _Range(float(self.low), float(self.high), self.scale)
+    def choices(self) -> Sequence[Any] | None:
+        """Those of a step or levels."""
+        return self.grid
+
+    @property
+    def _range(self) -> Range:
+        low, high = self.bounds
+        return Range(float(low), float(high), self.scale)
 
     def encode(self, value: Value) -> Tensor:
-        r"""The column of a value."""
-        number = _check_within(self.name, value, *self.bounds)
-        return self._range.to_unit(_column(number))
+        r"""The column of a value, which need not be one of the levels."""
+        number = check_within(self.name, value, *self.bounds)
+        return self._range.to_unit(make_column(number))
 
     def decode(self, U: Tensor) -> float:
-        r"""The value of a column."""
+        r"""The value nearest to a column."""
+        if self.grid is not None:
+            return self.grid[int(find_nearest(self._range.columns(self.grid), U))]
         return self._range.round(float(self._range.from_unit(U)))
+
+    def snap(self, U: Tensor) -> Tensor:
+        r"""The column of the nearest value that can be shown."""
+        if self.grid is None:
+            return U
+        columns = self._range.columns(self.grid)
+        return pass_through(columns.to(U)[find_nearest(columns, U)], U)
+
+
+def _check_grid(variable: Real | Context) -> None:
+    """Raise an error unless a variable has either bounds or levels."""
+    name = variable.name
+    bounded = variable.low is not None or variable.high is not None
+    if bounded == (variable.levels is not None):
+        raise InputDataError(
+            f"Expected either ``low`` and ``high`` or ``levels`` of {name!r}, but got "
+            f"{quote(variable.low)}, {quote(variable.high)} and "
+            f"{quote(variable.levels)}."
+        )
+    if variable.levels is not None:
+        object.__setattr__(variable, "levels", check_levels(name, variable.levels))
+    if variable.step is None:
+        return
+    if variable.levels is not None or variable.scale != "linear":
+        raise InputDataError(
+            f"Expected ``step`` of {name!r} to come with bounds on a linear scale, but "
+            f"got {variable.step}: give ``levels`` alone."
+        )
+    make_levels(name, variable.low, variable.high, variable.step)  # checks the step
+
+
+def _make_grid(variable: Real | Context) -> tuple[float, ...] | None:
+    """The values of a variable that can be shown; None if all can."""
+    if variable.step is not None:
+        return make_levels(variable.name, variable.low, variable.high, variable.step)
+    return None if variable.levels is None else tuple(variable.levels)
+
+
+def _ends(levels: Sequence[float]) -> tuple[float, float]:
+    return levels[0], levels[-1]
 
 
 @dataclass(frozen=True)
@@ -217,17 +216,29 @@ class Integer(Real):
         low: The least value.
         high: The largest value.
         scale: "linear" or "log".
+        step: The distance of the values that can be shown, 1 if None.
+        levels: The values that can be shown, at least two, in the place of bounds.
     """
 
     type: ClassVar[str] = "integer"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for argument in ("low", "high"):
-            self._check_whole(argument, getattr(self, argument))
+        for argument in ("low", "high", "step"):
+            if getattr(self, argument) is not None:
+                self._check_whole(argument, getattr(self, argument))
+        for level in self.levels or ():
+            self._check_whole("levels", level)
+
+    @property
+    def choices(self) -> Sequence[int]:
+        """All whole numbers, or those of a step or levels."""
+        low, high = self.bounds
+        values = range(int(low), int(high) + 1) if self.grid is None else self.grid
+        return values if isinstance(values, range) else [int(v) for v in values]
 
     def _check_whole(self, argument: str, value: Any) -> int:
-        number = _check_number(self.name, argument, value)
+        number = check_number(self.name, argument, value)
         if not number.is_integer() or abs(number) > MAX_WHOLE:
             raise InputDataError(
                 f"Expected ``{argument}`` of {self.name!r} to be a whole number of at "
@@ -241,11 +252,13 @@ class Integer(Real):
 
     def decode(self, U: Tensor) -> int:
         r"""The whole number nearest to a column."""
-        return round(float(self._range.from_unit(U)))
+        return round(super().decode(U))
 
     def snap(self, U: Tensor) -> Tensor:
-        r"""The column of the nearest whole number."""
-        return _through(self._range.to_unit(self._range.from_unit(U).round()), U)
+        r"""The column of the nearest whole number that can be shown."""
+        if self.grid is not None:
+            return super().snap(U)
+        return pass_through(self._range.to_unit(self._range.from_unit(U).round()), U)
 
 
 def _is_category(value: Any) -> bool:
@@ -270,7 +283,7 @@ class Categorical(Parameter):
     values: Sequence[Value]
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
+        check_name(self.name)
         values = self.values
         distinct = (
             isinstance(values, list | tuple | range)
@@ -288,6 +301,16 @@ class Categorical(Parameter):
     def num_columns(self) -> int:
         """One for each value."""
         return len(self.values)
+
+    @property
+    def choices(self) -> Sequence[Value]:
+        """All values."""
+        return self.values
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The name and the value of each column."""
+        return tuple(f"{self.name} = {value}" for value in self.values)
 
     def encode(self, value: Value) -> Tensor:
         r"""One in the column of the value, zero in the others."""
@@ -320,7 +343,8 @@ class Categorical(Parameter):
 class Context:
     r"""What the experimenter chooses about a test, most often its difficulty.
 
-    Give either the bounds, or the levels that the equipment can show.
+    Give either the bounds, with a step if there is one, or the levels that the
+    equipment can show.
 
     Attributes:
         name: Its name.
@@ -333,6 +357,7 @@ class Context:
         scale: "linear" or "log".
         harder: "up" if tests become harder as the value goes up, "down" if they become
             harder as it goes down, None if that is to be learned.
+        step: The distance of the values that can be shown, from the lower bound on.
 
     Example:
         >>> Context("noise", reference=3.0, low=0.0, high=5.0, harder="up")
@@ -346,47 +371,38 @@ class Context:
     levels: Sequence[float] | None = None
     scale: str = "linear"
     harder: str | None = None
+    step: float | None = None
 
     def __post_init__(self) -> None:
-        _check_name(self.name)
-        if (self.levels is None) == (self.low is None and self.high is None):
-            raise InputDataError(
-                f"Expected either ``low`` and ``high`` or ``levels`` of {self.name!r}, "
-                f"but got {quote(self.low)}, {quote(self.high)} and "
-                f"{quote(self.levels)}."
-            )
-        if self.levels is not None:
-            object.__setattr__(self, "levels", self._check_levels(self.levels))
-        _check_range(self.name, *self.bounds, self.scale)
-        _check_within(self.name, self.reference, *self.bounds, argument="reference")
+        check_name(self.name)
+        _check_grid(self)
+        check_range(self.name, *self.bounds, self.scale)
+        check_within(self.name, self.reference, *self.bounds, argument="reference")
         if self.harder not in (None, "up", "down"):
             raise InputDataError(
                 f"Expected ``harder`` of {self.name!r} to be 'up' or 'down' or None, "
                 f"but got {quote(self.harder)}."
             )
 
-    def _check_levels(self, levels: Any) -> tuple[float, ...]:
-        numbers = set()
-        if isinstance(levels, list | tuple | range):
-            numbers = {_check_number(self.name, "levels", level) for level in levels}
-        if len(numbers) < 2:
-            raise InputDataError(
-                f"Expected ``levels`` of {self.name!r} to be a list of at least two "
-                f"different numbers, but got {quote(levels)}."
-            )
-        return tuple(sorted(numbers))
+    @cached_property
+    def grid(self) -> tuple[float, ...] | None:
+        """The values that can be shown; None if all within the bounds can."""
+        return _make_grid(self)
+
+    @property
+    def choices(self) -> Sequence[float] | None:
+        """Those of a step or levels; None if there is no end of them."""
+        return self.grid
 
     @property
     def bounds(self) -> tuple[Any, Any]:
         """The least and the largest value."""
-        if self.levels is not None:
-            return self.levels[0], self.levels[-1]
-        return self.low, self.high
+        return (self.low, self.high) if self.grid is None else _ends(self.grid)
 
     @property
-    def _range(self) -> _Range:
+    def _range(self) -> Range:
         low, high = self.bounds
-        return _Range(float(low), float(high), self.scale)
+        return Range(float(low), float(high), self.scale)
 
     def encode(self, value: Value, centred: bool) -> Tensor:
         r"""The column of a value, which need not be one of the levels.
@@ -399,7 +415,7 @@ class Context:
         Returns:
             A tensor of one number in [-1, 1].
         """
-        number = _column(_check_within(self.name, value, *self.bounds))
+        number = make_column(check_within(self.name, value, *self.bounds))
         return self._to_column(number, centred)
 
     def decode(self, U: Tensor, centred: bool) -> float:
@@ -412,9 +428,9 @@ class Context:
         Returns:
             The value, in the user's units.
         """
-        if self.levels is not None:
-            distance = (self._columns(self.levels, centred) - U).abs()
-            return self.levels[int(distance.argmin())]
+        if self.grid is not None:
+            distance = (self._columns(self.grid, centred) - U).abs()
+            return self.grid[int(distance.argmin())]
         if not centred:
             return self._range.round(float(U) * self._largest)
         unit = (1 + self._sign * U) / 2
@@ -432,7 +448,7 @@ class Context:
         """
         if not 0.0 <= share <= 1.0:
             return math.copysign(math.inf, -self._sign * share)
-        return self._range.round(float(self._by_difficulty(_column(share))))
+        return self._range.round(float(self._by_difficulty(make_column(share))))
 
     def difficulties(self, num: int, centred: bool) -> Tensor:
         r"""The columns of values from the easiest to the hardest, evenly on the scale.
@@ -460,11 +476,13 @@ class Context:
         Returns:
             A tensor of the same shape.
         """
-        if self.levels is None:
+        if self.grid is None:
             return U
         # Rules look at the reference context, too, whether it can be shown or not.
-        columns = self._columns((*self.levels, self.reference), centred)
-        return _through(columns[(U - columns).abs().argmin(dim=-1, keepdim=True)], U)
+        columns = self._columns((*self.grid, self.reference), centred)
+        return pass_through(
+            columns[(U - columns).abs().argmin(dim=-1, keepdim=True)], U
+        )
 
     @property
     def _sign(self) -> int:

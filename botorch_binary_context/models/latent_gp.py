@@ -291,6 +291,48 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         likelihood = self.trial_likelihood
         return self.inference.approximate(likelihood, mean, K, targets, start)
 
+    def log_posterior_of_hyperparameters(self) -> Tensor:
+        r"""The log evidence plus the log prior of the hyperparameters.
+
+        Returns:
+            A ``batch_shape`` tensor, differentiable in the hyperparameters.
+        """
+        self.eval()
+        mean, K = self._prior_moments(self.train_inputs)
+        evidence, _ = self.inference.evidence(
+            self.trial_likelihood, mean, K, self.train_targets
+        )
+        for _, module, prior, closure, _ in self.named_priors():
+            density = prior.log_prob(closure(module))
+            if density.shape[: len(self.batch_shape)] == self.batch_shape:
+                density = density.reshape(*self.batch_shape, -1)
+            else:  # of a hyperparameter that the batch shares
+                density = density.flatten()
+            evidence = evidence + density.sum(dim=-1)
+        return evidence
+
+    def expand_data(self, shape: torch.Size) -> Self:
+        r"""The same model with a larger batch of the same trials.
+
+        Args:
+            shape: What to put in front of the batch shape.
+
+        Returns:
+            A copy of the model with batch shape ``shape x batch_shape``.
+        """
+        self.eval()
+        model = self._copy_without_data()
+        batch = shape + self.batch_shape
+        model.train_inputs = tuple(_expand(self.train_inputs, self.kinds, batch))
+        model.train_targets = self.train_targets.expand(
+            batch + self.train_targets.shape[-1:]
+        )
+        if self._original_train_inputs is not None:
+            original = _expand(self._original_trials, self.kinds, batch)
+            model._original_trials = tuple(original)
+        model._drop_cache()
+        return model
+
     def _rows(self, trials: Sequence[Tensor]) -> Tensor:
         """The rows that trials of all kinds show, ``batch_shape x m x d``."""
         rows = [

@@ -33,13 +33,13 @@ from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.models import power_vectors
 from botorch_binary_context.problems.contexts import ContextProblem
 
 MAX_POWER = 4.0  # of sphere and cylinder, in dioptres
 LETTER_SIZES = (-1.0, 2.0)  # in logMAR
-#: The spherical equivalent ``M = S + C/2`` and the cross-cylinder ``J = C/2`` of a lens
-#: as combinations of its sphere and cylinder: blur is ``√(M² + J²)``, alike in both.
-POWER_VECTOR = ((1.0, 0.5), (0.0, 0.5))
+#: The combinations of sphere and cylinder in which blur is round.
+POWER_VECTOR = power_vectors.SPHERE_AND_CYLINDER
 
 
 def blur(error: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ the features of the parameters, a sum joins features, a product multiplies all p
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -20,18 +21,25 @@ from gpytorch.kernels import (
     ConstantKernel,
     Kernel,
     MaternKernel,
+    PeriodicKernel,
     ProductKernel,
     RBFKernel,
     ScaleKernel,
 )
 from torch import Tensor
 
+from botorch_binary_context.category_kernel import CategoryKernel
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
 )
-from botorch_binary_context.sampling.fourier import FourierFeatures, fourier_features
+from botorch_binary_context.sampling.fourier import fourier_features
 from botorch_binary_context.sampling.hilbert import hilbert_features
+from botorch_binary_context.sampling.periodic import periodic_features
+from botorch_binary_context.sampling.random_products import (
+    can_draw,
+    random_product_features,
+)
 
 Features = Callable[[Tensor], Tensor]
 
@@ -121,42 +129,46 @@ def _joined(kernel: AdditiveKernel, options: FeatureOptions) -> Features:
 
 
 def _multiplied(kernel: ProductKernel, options: FeatureOptions) -> Features:
-    if options.bounds is None and all(_is_stationary(k) for k in _parts(kernel)):
-        return _jointly_random(kernel, options)
-    parts = [kernel_features(k, options) for k in _parts(kernel)]
+    factors = _parts(kernel)
+    drawable = can_draw(factors)
+    if options.bounds is None and drawable:
+        return random_product_features(factors, options.dim, options.max_features)
+    parts = [kernel_features(k, options) for k in factors]
 
     def features(X: Tensor) -> Tensor:
-        product = parts[0](X)
-        for part in parts[1:]:
-            product = _outer(product, part(X))
-        return product
+        return reduce(_outer, [part(X) for part in parts])
 
+    # Products of one stationary kernel of contexts and one of parameters stay exact.
+    if drawable and any(type(k) in _EXACT for k in factors):
+        counts = [_count(part, options) for part in parts]
+        if math.prod(counts) > options.max_features:
+            return random_product_features(factors, options.dim, options.max_features)
     return features
 
 
-def _is_stationary(kernel: Kernel) -> bool:
-    inner = kernel.base_kernel if isinstance(kernel, ScaleKernel) else kernel
-    return type(inner) in (RBFKernel, MaternKernel)
+def _count(features: Features, options: FeatureOptions) -> int:
+    """The number of features."""
+    assert options.bounds is not None
+    return features(options.bounds[:0]).shape[-1]
 
 
-def _jointly_random(kernel: ProductKernel, options: FeatureOptions) -> Features:
-    """Random features of a product of stationary kernels: frequencies add up.
+def _periodic(kernel: PeriodicKernel, options: FeatureOptions) -> Features:
+    return periodic_features(kernel)
 
-    All pairs of the factors' random features would be their number squared.
-    """
-    frequencies, variance = [], 1.0
-    for part in _parts(kernel):
-        columns = range(options.dim) if part.active_dims is None else part.active_dims
-        if isinstance(part, ScaleKernel):
-            variance = variance * part.outputscale.detach()[..., None, None]
-            part: Any = part.base_kernel
-        features = fourier_features(part, len(columns), options.max_features)
-        drawn = features.frequency
-        placed = drawn.new_zeros(*drawn.shape[:-1], options.dim)
-        placed[..., list(columns)] = drawn
-        frequencies.append(placed)
-    joint = FourierFeatures(reduce(torch.add, frequencies))
-    return lambda X: joint(X) * variance**0.5
+
+def _categories(kernel: CategoryKernel, options: FeatureOptions) -> Features:
+    """A constant and the columns themselves, for every variable."""
+    rho = kernel.correlation.detach()[..., None, None]  # batch_shape x v x 1 x 1
+    common, own = rho.sqrt().unbind(dim=-3), (1.0 - rho).sqrt().unbind(dim=-3)
+
+    def features(X: Tensor) -> Tensor:
+        parts = [
+            _concatenate([a + 0.0 * u[..., :1], b * u])
+            for a, b, u in zip(common, own, kernel.split(X), strict=True)
+        ]
+        return reduce(_outer, parts)
+
+    return features
 
 
 def _constant(kernel: ConstantKernel, options: FeatureOptions) -> Features:
@@ -204,6 +216,8 @@ def _concatenate(parts: list[Tensor]) -> Tensor:
     return torch.cat([part.expand(*batch, -1) for part in parts], dim=-1)
 
 
+# Kernels with exact features, few of their own but many in products.
+_EXACT = (PeriodicKernel, CategoryKernel)
 _MAKERS: dict[type[Kernel], Callable[[Any, FeatureOptions], Features]] = {
     RBFKernel: _stationary,
     MaternKernel: _stationary,
@@ -211,6 +225,8 @@ _MAKERS: dict[type[Kernel], Callable[[Any, FeatureOptions], Features]] = {
     AdditiveKernel: _joined,
     ProductKernel: _multiplied,
     ConstantKernel: _constant,
+    PeriodicKernel: _periodic,
+    CategoryKernel: _categories,
     MultiplicativeContextKernel: _multiplicative,
     AdditiveContextKernel: _additive,
 }

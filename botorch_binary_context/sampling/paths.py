@@ -14,7 +14,10 @@ too large, and with few features and many trials far too small.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from botorch.models.transforms.input import ChainedInputTransform
 from botorch.sampling.pathwise.paths import SamplePath
 from botorch.utils.sampling import manual_seed
 from linear_operator.utils.cholesky import psd_safe_cholesky
@@ -240,12 +243,26 @@ def _draw_prior(
 
 
 def _transform_box(model: LatentGP, bounds: Tensor) -> Tensor | None:
-    """The box of a box's corners in the model's coordinates; None if these are many."""
+    """A box in the model's coordinates that holds a box; None if that takes long."""
     if bounds.shape[-1] > MAX_CORNER_DIM:
         return None
-    corners = torch.cartesian_prod(*bounds.unbind(dim=-1))
-    corners = model.transform_inputs(corners.reshape(-1, bounds.shape[-1]))
-    return torch.stack([corners.amin(dim=-2), corners.amax(dim=-2)], dim=-2)
+    for transform in _transforms(model):
+        if hasattr(transform, "transform_box"):
+            bounds = transform.transform_box(bounds)
+        else:  # linear or monotonic: the ends are at corners
+            corners = torch.cartesian_prod(*bounds.unbind(dim=-1))
+            corners = transform(corners.reshape(-1, bounds.shape[-1]))
+            ends = [corners.amin(dim=-2), corners.amax(dim=-2)]
+            bounds = torch.stack(ends, dim=-2)
+    return bounds
+
+
+def _transforms(model: LatentGP) -> list[Any]:
+    """The input transforms of a model, one after the other."""
+    transform: Any = getattr(model, "input_transform", None)
+    if isinstance(transform, ChainedInputTransform):
+        return list(transform.values())
+    return [] if transform is None else [transform]
 
 
 def _draw_training_values(model: LatentGP, sample_shape: torch.Size) -> Tensor:

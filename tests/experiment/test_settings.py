@@ -172,7 +172,7 @@ class TestPlainData:
         ("old", "new", "message"),
         [
             ('rule = "ts-ald"', 'role = "ts-ald"', "the settings .* got unknown role"),
-            ("low = 1\n", "", "parameters .* got missing low"),
+            ("low = 1\n", "", "``low`` of 'taps' to be a finite number, but got None"),
             ('type = "integer"', 'type = "int"', "``type`` to be one of real, integer"),
             ('kind = "pass/fail"', 'kind = "votes"', "one of pass/fail, duels, but"),
             ("guess_rate", "guessrate", "feedback .* got unknown guessrate"),

@@ -143,7 +143,7 @@ class TestHyperparameters:
         fixed = Settings.from_dict(
             {**settings.to_dict(), "hyperparameters": {"outputscale": 3.0}}
         )
-        columns = settings.encoder().context_space.parameter_dims
+        columns = settings.encoder().columns.numbers
         lengthscale = [0.2 + 0.1 * i for i in range(len(columns))]
         model = Surrogate(fixed).model(
             [], {"outputscale": [5.0], "lengthscale": lengthscale}, levels=True
@@ -170,11 +170,13 @@ class TestHyperparameters:
             ({"lengthscale": -1.0}, "positive numbers, but got -1.0"),
             ({"outputscale": "a"}, "positive numbers, but got 'a'"),
             ({"outputscale": float("nan")}, "positive numbers, but got nan"),
+            ({"correlation": 1.5}, "'correlation' .* but got 1.5; .* below 1"),
         ],
     )
     def test_errors(self, values: Any, message: str) -> None:
+        space = MIXED if "correlation" in values else CONTINUOUS
         with pytest.raises(InputDataError, match=message):
-            Surrogate(pass_fail(hyperparameters=values))
+            Surrogate(pass_fail(space, hyperparameters=values))
 
 
 class TestFit:
@@ -189,7 +191,9 @@ class TestFit:
         for name, value in learned.items():
             for factor in (0.8, 1.25):
                 assert isinstance(value, list)
-                changed = {**learned, name: [factor * v for v in value]}
+                most = 0.999 if name == "correlation" else float("inf")
+                moved = [min(factor * v, most) for v in value]
+                changed = {**learned, name: moved}
                 assert evidence(maker, trials, changed) < best + 1e-6
 
     def test_a_function_of_the_answers(self) -> None:

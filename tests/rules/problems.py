@@ -79,9 +79,9 @@ def element_of(model: AnyModel, index: int) -> AnyModel:
     )
 
 
-def size_of(model_class: ModelClass) -> int:
-    """How many rows a trial has."""
-    return 1 if model_class is BinaryLaplaceGP else 2
+def sides_of(model_class: ModelClass) -> tuple[int, ...]:
+    """What a trial has before its columns: nothing, or two sides."""
+    return () if model_class is BinaryLaplaceGP else (2,)
 
 
 # ------------------------------------------------------------------ any layout

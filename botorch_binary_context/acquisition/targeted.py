@@ -1,0 +1,72 @@
+r"""
+Contexts that teach about the reference context: targeted information.
+
+Active learning of the latent function asks where it is unknown, whether knowing it
+there helps or not. The criterion here asks what the answer to a trial says about the
+same parameters in the context that counts.
+"""
+
+from __future__ import annotations
+
+import torch
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
+from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.models.latent_gp import LatentGP
+
+
+class TargetedInformation(TrialAcquisitionFunction):
+    r"""The information that a trial's outcome gives about another trial's contrast.
+
+    ``I(c; t | z)`` in nats, where ``c`` is the outcome at ``z`` and ``t`` what the
+    target observes of the latent function, most often that of the same parameters in
+    the reference context. With the contrast of the trial ``N(μ, σ²)``, its correlation
+    with the target ``ρ`` and ``τ² = 1 + (1 - ρ²) σ²``, the outcome depends on the
+    target as that of a probit trial whose contrast is ``N(μ/τ, ρ²σ²/τ²)``: what the
+    target does not explain is noise. So it is
+    :class:`~botorch_binary_context.acquisition.BernoulliMutualInformation` at the
+    target itself, and never larger elsewhere.
+
+    Example:
+        >>> acqf = TargetedInformation(model, space.at_reference(x))  # x: 1 x (d - m)
+        >>> acqf(space.join(x, s))
+    """
+
+    def __init__(self, model: LatentGP, target: Tensor) -> None:
+        r"""
+        Args:
+            model: A model of pass/fail outcomes or duels, with a probit likelihood.
+            target: The trial to learn about, ``batch_shape x q x d``.
+        """
+        super().__init__(model)
+        if not isinstance(model.likelihood, ProbitLikelihood):
+            raise UnsupportedError(
+                "Expected ``model`` to have a ``ProbitLikelihood``, but got a "
+                f"{type(model.likelihood).__name__}."
+            )
+        with torch.no_grad():
+            self.target = model.values_of(target)
+            self.projected = self.target.project()  # batch_shape x n x 1
+            self.variance = self.target.moments()[1]  # batch_shape x 1
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""The mutual information, in ``[0, ln 2]``.
+
+        Args:
+            X: ``t x batch_shape x 1 x d`` trials or ``t x batch_shape x 2 x d`` duels.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        trials = self.model.values_of(X)
+        mean, variance = trials.moments()  # batch_shape x T
+        covar = trials.covariance(self.target, self.projected).squeeze(-1)
+        explained = torch.minimum(covar.square() / self.variance, variance)
+        noise = 1.0 + variance - explained
+        return trials.unfold(
+            self.model.likelihood.mutual_information(
+                mean / noise.sqrt(), explained / noise
+            )
+        )

@@ -1,0 +1,92 @@
+r"""
+A lens of sphere, cylinder and axis as one parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from botorch.exceptions import InputDataError
+
+from botorch_binary_context.experiment.angles import Periodic
+from botorch_binary_context.experiment.ranges import check_name
+from botorch_binary_context.experiment.variables import Parameter, Real
+
+AXIS = 0.0, 180.0  # degrees
+
+
+@dataclass(frozen=True)
+class Lens:
+    r"""A spherocylindrical lens: shown as sphere, cylinder and axis.
+
+    Models see its power vector, the spherical equivalent ``M = S + C/2`` and the two
+    crossed cylinders ``J0 = -C/2 cos 2α`` and ``J45 = -C/2 sin 2α``, in which equal
+    blur is an equal distance: the axis closes at 180°, and does not matter where there
+    is no cylinder. The values are those of three parameters, "``name`` sphere",
+    "``name`` cylinder" and "``name`` axis".
+
+    Attributes:
+        name: Its name.
+        sphere: The least and the largest sphere, in dioptres.
+        cylinder: The least and the largest cylinder, in dioptres.
+        sphere_step: The step of the sphere; any can be shown if None.
+        cylinder_step: The step of the cylinder.
+        axis_step: The step of the axis, in degrees.
+
+    Example:
+        >>> Lens("right", sphere=(-6, 6), cylinder=(-4, 0))
+        >>> Lens("trial", (-2, 2), (-2, 0), sphere_step=0.5, axis_step=None)
+    """
+
+    type: ClassVar[str] = "lens"
+    name: str
+    sphere: Sequence[float]
+    cylinder: Sequence[float]
+    sphere_step: float | None = 0.25
+    cylinder_step: float | None = 0.25
+    axis_step: float | None = 5.0
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        for argument in ("sphere", "cylinder"):
+            bounds = _check_pair(self.name, argument, getattr(self, argument))
+            object.__setattr__(self, argument, bounds)
+        _ = self.parts  # checks the bounds and the steps
+
+    @cached_property
+    def parts(self) -> tuple[Real, Real, Periodic]:
+        """The parameters that are shown: sphere, cylinder and axis."""
+        low, high = self.sphere
+        sphere = Real(f"{self.name} sphere", low, high, step=self.sphere_step)
+        low, high = self.cylinder
+        cylinder = Real(f"{self.name} cylinder", low, high, step=self.cylinder_step)
+        axis = Periodic(f"{self.name} axis", *AXIS, step=self.axis_step)
+        return sphere, cylinder, axis
+
+
+#: What can be named in a space: a parameter, or several that belong together.
+AnyParameter = Parameter | Lens
+
+
+def parts_of(parameter: AnyParameter) -> tuple[Parameter, ...]:
+    r"""The parameters that are shown for one that may be made of several.
+
+    Args:
+        parameter: The parameter.
+
+    Returns:
+        Its parts; itself if it has none.
+    """
+    return parameter.parts if isinstance(parameter, Lens) else (parameter,)
+
+
+def _check_pair(name: str, argument: str, bounds: Any) -> tuple[Any, Any]:
+    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+        raise InputDataError(
+            f"Expected ``{argument}`` of {name!r} to be two numbers, the least and the "
+            f"largest power, but got {bounds!r}."
+        )
+    return bounds[0], bounds[1]

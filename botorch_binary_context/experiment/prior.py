@@ -1,0 +1,162 @@
+r"""
+The prior of an experiment's performance: a kernel and a mean with their priors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from gpytorch.constraints import GreaterThan
+from gpytorch.kernels import (
+    AdditiveKernel,
+    Kernel,
+    MaternKernel,
+    RBFKernel,
+    ScaleKernel,
+)
+from gpytorch.means import Mean, ZeroMean
+from gpytorch.priors import LogNormalPrior
+from torch.nn import ModuleDict
+
+from botorch_binary_context.experiment.settings import Settings
+from botorch_binary_context.kernels import (
+    AdditiveContextKernel,
+    MultiplicativeContextKernel,
+)
+from botorch_binary_context.means import LinearContextMean
+from botorch_binary_context.models.defaults import (
+    CONTEXT_VARIANCE,
+    GENERAL_LEVEL_VARIANCE,
+    GENERAL_OUTPUTSCALE,
+    LENGTHSCALE,
+    LEVEL_VARIANCE,
+    OUTPUTSCALE,
+    binary_covar_module,
+    default_covar_module,
+    level_covar_module,
+    psychometric_covar_module,
+    scale_covar_module,
+)
+from botorch_binary_context.models.pooled import pooled_covar_module
+from botorch_binary_context.models.psychometric import SLOPE, SLOPE_SPREAD
+
+SINGLE = torch.Size()
+# Lengthscales of a product kernel: of contexts in [-1, 1], and of two parameters if
+# they are separate.
+CONTEXT_LENGTHSCALE, PRODUCT_LENGTHSCALE = 1.0, 0.25
+
+
+def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDict:
+    r"""The kernel and the mean of an experiment, at the medians of their priors.
+
+    Args:
+        settings: What the experiment is.
+        batch_shape: The batch shape of the model.
+
+    Returns:
+        The modules "covariance" and "mean", in double precision.
+    """
+    mean: Mean = ZeroMean()
+    if settings.kernel is None:
+        kernel: Kernel = _without_contexts(settings, batch_shape)
+    elif settings.kernel == "product":
+        kernel = _product(settings, batch_shape)
+    else:
+        additive = _additive(settings, batch_shape)
+        kernel = additive
+        if settings.kernel == "multiplicative":
+            contexts = additive.context_dims
+            kernel = MultiplicativeContextKernel(additive.base_kernel, contexts)
+        else:
+            mean = _context_mean(settings, additive, batch_shape)
+    return ModuleDict({"covariance": kernel, "mean": mean}).to(dtype=torch.float64)
+
+
+def _without_contexts(settings: Settings, batch_shape: torch.Size) -> Kernel:
+    sees_level = settings.feedback.functional.sees_level
+    columns = settings.encoder().columns
+    if settings.priors == "separate":
+        make = binary_covar_module if sees_level else default_covar_module
+        return make(columns.num_columns, batch_shape)
+    lengthscale = widen(LENGTHSCALE, columns.num_parameters)
+    smooth = pooled_covar_module(columns, RBFKernel, lengthscale, batch_shape)
+    kernel = scale_covar_module(smooth, GENERAL_OUTPUTSCALE)
+    if not sees_level:
+        return kernel
+    level = level_covar_module(GENERAL_LEVEL_VARIANCE, batch_shape)
+    return AdditiveKernel(kernel, level)
+
+
+def _additive(settings: Settings, batch_shape: torch.Size) -> AdditiveContextKernel:
+    """``θ s s' + k(x,x') + constant``."""
+    columns, m = settings.encoder().columns, len(settings.space.contexts)
+    if settings.priors == "separate":
+        dim = m + columns.num_columns
+        return psychometric_covar_module(dim, range(m), batch_shape)
+    lengthscale = widen(LENGTHSCALE, columns.num_parameters)
+    rough = pooled_covar_module(columns, MaternKernel, lengthscale, batch_shape)
+    level = level_covar_module(LEVEL_VARIANCE, batch_shape)
+    base = scale_covar_module(rough, OUTPUTSCALE) + level
+    kernel = AdditiveContextKernel(base, range(m))
+    kernel.context_variance = CONTEXT_VARIANCE
+    kernel.raw_context_variance.requires_grad_(False)
+    return kernel
+
+
+def _context_mean(
+    settings: Settings, kernel: AdditiveContextKernel, batch_shape: torch.Size
+) -> Mean:
+    """The slopes of contexts that are known to make tests easier or harder."""
+    contexts = settings.space.contexts
+    known = [i for i, c in enumerate(contexts) if c.harder is not None]
+    if len(known) < len(contexts):
+        # Of the others the kernel alone has to allow for slopes of either sign.
+        kernel.context_variance = kernel.context_variance.detach() + SLOPE**2
+    if not known:
+        return ZeroMean()
+    prior = LogNormalPrior(math.log(SLOPE), SLOPE_SPREAD)
+    return LinearContextMean(known, SLOPE, prior, batch_shape=batch_shape)
+
+
+def _product(settings: Settings, batch_shape: torch.Size) -> ScaleKernel:
+    """``k₁(s,s') k₂(x,x')``: what is best may change with the context, but slowly."""
+    columns, m = settings.encoder().columns, len(settings.space.contexts)
+    contexts = _smooth(range(m), CONTEXT_LENGTHSCALE, batch_shape)
+    if settings.priors == "separate":
+        dim = columns.num_columns
+        width = widen(PRODUCT_LENGTHSCALE, max(dim, 2))
+        parameters: Kernel = _smooth(range(m, m + dim), width, batch_shape)
+    else:
+        width = widen(LENGTHSCALE, max(columns.num_parameters, 2))
+        parameters = pooled_covar_module(
+            columns.shift(m), RBFKernel, width, batch_shape
+        )
+    return scale_covar_module(contexts * parameters, OUTPUTSCALE)
+
+
+def widen(lengthscale: float, num_parameters: int) -> float:
+    r"""A lengthscale of two parameters for any number: distances grow with its root.
+
+    Args:
+        lengthscale: The lengthscale of two parameters.
+        num_parameters: The number of parameters.
+
+    Returns:
+        The lengthscale.
+    """
+    return lengthscale * math.sqrt(num_parameters / 2)
+
+
+def _smooth(columns: Sequence[int], width: float, batch_shape: torch.Size) -> RBFKernel:
+    """A squared exponential kernel of some columns, about as wide as given."""
+    kernel = RBFKernel(
+        active_dims=tuple(columns),
+        ard_num_dims=len(columns),
+        batch_shape=batch_shape,
+        lengthscale_prior=LogNormalPrior(math.log(width), 0.5),
+        lengthscale_constraint=GreaterThan(0.025),
+    )
+    kernel.lengthscale = torch.full_like(kernel.lengthscale, width)
+    return kernel
