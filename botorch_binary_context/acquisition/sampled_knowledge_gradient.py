@@ -74,7 +74,7 @@ class SampledKnowledgeGradient(TrialAcquisitionFunction):
         r"""Draw the goal at the points that the inner maximum is sought among."""
         with torch.no_grad():
             points = self._choose_points()  # batch_shape x J x (d - m)
-            rows = self.goal.rows(self.space, points)  # batch_shape x J x K x d
+            rows = self.goal.rows(self.space, points.movedim(-2, 0)).movedim(0, -3)
             self.values = self.model.values_of(
                 rows.flatten(-3, -2).movedim(-2, 0).unsqueeze(-2), VALUE
             )

@@ -62,7 +62,8 @@ class LinearGoal(Goal):
         Returns:
             ``J`` values.
         """
-        rows = model.transform_inputs(self.rows(space, parameters).flatten(-3, -2))
+        rows = self.rows(space, parameters.movedim(-2, 0)).movedim(0, -3)
+        rows = model.transform_inputs(rows.flatten(-3, -2))
         return FunctionalValues(model, self.functional, parameters.shape[:-1], rows)
 
     def moments(

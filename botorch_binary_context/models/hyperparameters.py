@@ -25,7 +25,7 @@ from torch.nn.functional import logsigmoid
 from botorch_binary_context.models.latent_gp import LatentGP
 
 # Between the hyperparameters at which slopes are compared, in a logarithm.
-DIFFERENCE = 0.1
+STEP = 0.1
 # The Gaussian is this much wider than the curvature says, so that tails are reached.
 WIDENING = 1.2
 # Bounds of its standard deviations: data may say next to nothing in some direction.
@@ -99,11 +99,11 @@ def _fit_gaussian(
 ) -> tuple[Tensor, Tensor]:
     """The center of the posterior of hyperparameters, and a root of its covariance."""
     p = start.shape[-1]
-    steps = DIFFERENCE * torch.eye(p, dtype=start.dtype, device=start.device)
+    steps = STEP * torch.eye(p, dtype=start.dtype, device=start.device)
     steps = torch.cat([steps, -steps]).view(2 * p, *[1] * (start.ndim - 1), p)
     slopes = coordinates.slope(expand_model(model, 2 * p), start + steps)
     up, down = slopes.unflatten(0, (2, p)).unbind()
-    hessian = ((up - down) / (2 * DIFFERENCE)).movedim(0, -2)  # batch_shape x p x p
+    hessian = ((up - down) / (2 * STEP)).movedim(0, -2)  # batch_shape x p x p
     slope = (up + down).mean(dim=0) / 2
     precisions, axes = torch.linalg.eigh(-(hessian + hessian.mT) / 2)
     precisions = precisions.clamp(WIDEST**-2, NARROWEST**-2)

@@ -20,7 +20,7 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.model import FantasizeMixin
-from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.input import AppendFeatures, InputTransform
 from botorch.models.utils.assorted import check_min_max_scaling
 from botorch.posteriors import GPyTorchPosterior, TransformedPosterior
 from botorch.sampling.base import MCSampler
@@ -604,11 +604,20 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
 
     def _check_columns(self, X: Tensor) -> None:
         dim = self._dim
-        if X.ndim < 2 or X.shape[-1] != dim:
+        if X.ndim < 2 or (X.shape[-1] != dim and not self._completes(X)):
             raise InputDataError(
                 f"Expected ``X`` to be ``batch_shape x q x {dim}``, but got shape "
                 f"{list(X.shape)}."
             )
+
+    def _completes(self, X: Tensor) -> bool:
+        """Whether the input transform appends the columns that points lack."""
+        if not any(isinstance(module, AppendFeatures) for module in self.modules()):
+            return False
+        self.eval()
+        with torch.no_grad():
+            completed = self.transform_inputs(X[..., :1, :])
+        return completed.shape[-1] == self.datapoints.shape[-1]
 
     def subset_output(self, idcs: list[int]) -> Self:
         r"""The model itself, which has one output.
@@ -724,7 +733,7 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
             return tuple(extended)
 
         model = self._copy_without_data()
-        rows = functional.trials(self.transform_inputs(functional.rows(X)))
+        rows = functional.trials(self._preprocess(functional.rows(X)))
         model.train_inputs = extend(self.train_inputs, rows)
         targets, Y = self.train_targets.unsqueeze(-1), Y.to(self.train_targets)
         model.train_targets = self._insert(targets, Y, kind, batch).squeeze(-1)
@@ -745,6 +754,13 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         if batch == self.batch_shape:
             model._warm_samples = self._keep_samples(kind, Y.shape[-2])
         return model
+
+    def _preprocess(self, rows: Tensor) -> Tensor:
+        """Transform rows as those of the training trials are."""
+        if "input_transform" not in self._modules:
+            return rows
+        transform: Any = self.input_transform
+        return transform.preprocess_transform(rows)
 
     def _everything(self) -> Tensor:
         """All trials, marked."""

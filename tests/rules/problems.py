@@ -42,9 +42,21 @@ ALL_RULES = [
 DETERMINISTIC_RULES = [
     *(
         (BinaryLaplaceGP, rule)
-        for rule in ("ucb-ald", "ucb99-ald", "lucb-ald", "ucb-fixed", "cbkg", "bald")
+        for rule in (
+            "ucb-ald",
+            "ucb99-ald",
+            "lucb-ald",
+            "ucb-fixed",
+            "ucb-target",
+            "ucb99-target",
+            "cbkg",
+            "bald",
+        )
     ),
-    *((PreferenceLaplaceGP, rule) for rule in ("muc-ald", "kg", "bald")),
+    *(
+        (PreferenceLaplaceGP, rule)
+        for rule in ("muc-ald", "muc-fixed", "muc-target", "kg", "bald")
+    ),
 ]
 # Rules to which the two sides of a duel are the same.
 SYMMETRIC_RULES = ("kg", "bald", "cjes")
