@@ -194,8 +194,8 @@ class Connection:
     def _begin(self, connection: sqlite3.Connection, statement: str) -> None:
         """Take the lock as soon as it is free.
 
-        SQLite's own waiting sleeps for up to 0.1 s at a time. Where other processes make
-        one change after the other, it would find the file free too rarely.
+        SQLite's own waiting sleeps for up to 0.1 s at a time. Where other processes
+        make one change after the other, it would find the file free too rarely.
         """
         deadline = time.monotonic() + self.timeout
         connection.execute("PRAGMA busy_timeout = 0")

@@ -14,8 +14,10 @@ from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context import BINARY_RULES
 from botorch_binary_context.experiment import (
+    Categorical,
     Context,
     Experiment,
+    Integer,
     NamedSpace,
     Real,
     Settings,
@@ -162,6 +164,41 @@ class TestAsk:
             second = experiment.ask()
         assert second.id == 2
         assert second.values != first.values
+
+
+class TestSmallSpaces:
+    """Few trials can be shown, and none is pending twice."""
+
+    SPACE = NamedSpace(
+        [Integer("taps", 1, 2), Categorical("window", ["hann", "box"])],
+        # The first level is so near to the second one that no sequence finds it.
+        [Context("noise", 5.0, levels=[0.0, 1e-12, 10.0], harder="up")],
+    )
+
+    @pytest.mark.parametrize(
+        ("make", "count"), [(pass_fail, 2 * 2 * 3), (duels, 4 * 4 * 3)]
+    )
+    def test_every_trial_once(self, path: Path, make: Any, count: int) -> None:
+        with Experiment.create(path, make(self.SPACE, initial_trials=99)) as experiment:
+            asked = [experiment.ask() for _ in range(count)]
+            assert len({str(trial.values) for trial in asked}) == count
+            message = f"each of the {count} trials that can be shown has been asked"
+            with pytest.raises(UnsupportedError, match=message):
+                experiment.ask()
+            experiment.tell(asked[4].id, 1)
+            assert experiment.ask().values == asked[4].values  # it may be asked again
+
+    def test_by_the_rule(self, path: Path) -> None:
+        fixed = {**FIXED, "slope": 5.0}
+        settings = pass_fail(
+            self.SPACE, rule="random", initial_trials=1, hyperparameters=fixed
+        )
+        with Experiment.create(path, settings) as experiment:
+            experiment.tell(experiment.ask().id, 1)
+            asked = [experiment.ask() for _ in range(12)]
+            assert len({str(trial.values) for trial in asked}) == 12
+            with pytest.raises(UnsupportedError, match="each of the 12 trials"):
+                experiment.ask()
 
 
 class TestTell:
@@ -344,6 +381,32 @@ def test_reproducible_across_resumes(tmp_path: Path, settings: Settings) -> None
                 experiment.recommend()
     with Experiment.open(tmp_path / "closed") as experiment:
         assert shown(experiment.trials) == expected
+
+
+def test_independent_of_the_program(tmp_path: Path) -> None:
+    """Whatever the default dtype and the gradient mode are."""
+    settings = pass_fail(CONTINUOUS, rule="ts-ald", initial_trials=5)
+
+    def ask() -> list[Any]:
+        path = tmp_path / str(len(list(tmp_path.iterdir())))
+        trials = shown(run(path, settings, 6))
+        with Experiment.open(path) as experiment:
+            assert experiment._journal.fit(5)  # no fit has failed
+        return trials
+
+    expected = ask()
+    with torch.no_grad():
+        assert ask() == expected
+    with torch.inference_mode():
+        assert ask() == expected
+    before = torch.get_default_dtype()
+    for dtype in (torch.float16, torch.float64):
+        torch.set_default_dtype(dtype)
+        try:
+            assert ask() == expected
+            assert torch.get_default_dtype() == dtype
+        finally:
+            torch.set_default_dtype(before)
 
 
 def test_seeds(tmp_path: Path) -> None:
