@@ -21,6 +21,7 @@ from botorch_binary_context.experiment.settings import (
     INFERENCES,
     KERNELS,
     PARAMETER_TYPES,
+    PRIORS,
     Settings,
 )
 from botorch_binary_context.experiment.variables import Context
@@ -36,6 +37,7 @@ _CHOICES = {
     "harder": ["up", "down"],
     "kernel": list(KERNELS),
     "inference": list(INFERENCES),
+    "priors": list(PRIORS),
 }
 _ATTRIBUTE = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 

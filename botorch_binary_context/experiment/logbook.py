@@ -125,9 +125,15 @@ class Logbook:
         Returns:
             The trial, whose values are empty texts.
         """
-        context = {table["name"]: "" for table in self._content["contexts"]}
-        side = {table["name"]: "" for table in self._content["parameters"]}
-        return Trial(0, context, (side,) * self.feedback.num_sides, "", "")
+        trials = self._journal.trials()
+        if trials:
+            context, sides = trials[0].context, trials[0].sides
+        else:  # takes torch
+            context = self.settings.space.reference_context()
+            side = {part.name: "" for part in self.settings.space.parts}
+            sides = (side,) * self.feedback.num_sides
+        blank = [dict.fromkeys(values, "") for values in (context, *sides)]
+        return Trial(0, blank[0], tuple(blank[1:]), "", "")
 
     @property
     def history(self) -> list[Event]:

@@ -89,8 +89,8 @@ def test_settings_are_valid(text: str) -> None:
         ("nonsense", 1),
         ("rule", "best"),
         ("seed", "a"),
-        ("parameters", [{"name": "x", "low": 0}]),
-        ("parameters", [{"name": "x", "low": 0, "high": 1, "step": []}]),
+        ("parameters", [{"low": 0, "high": 1}]),
+        ("parameters", [{"name": "x", "low": 0, "high": 1, "harder": "up"}]),
         ("feedback", {"kind": "duels", "guess_rate": 0.1}),
     ):
         assert not is_valid({**copy.deepcopy(content), key: value}, schema), key

@@ -59,7 +59,7 @@ harder = "up"
 
 [hyperparameters]
 outputscale = 4.0
-lengthscale = [0.3, 0.3, 0.5, 0.5, 0.5]
+lengthscale = [0.3, 0.4]
 """
 
 
@@ -164,7 +164,7 @@ class TestPlainData:
             seed=7,
             hyperparameters={
                 "outputscale": 4.0,
-                "lengthscale": [0.3, 0.3, 0.5, 0.5, 0.5],
+                "lengthscale": [0.3, 0.4],
             },
         )
 

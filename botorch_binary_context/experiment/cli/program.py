@@ -152,6 +152,15 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("journal", nargs="?", help="a file to make and keep")
     demo.add_argument("--trials", type=int, default=50)
+    session = add("session.run", "ask trial after trial at a prompt")
+    session.add_argument("journals", nargs="+", metavar="journal")
+    session.add_argument("--trials", type=int, help="stop after so many answers")
+    session.add_argument(
+        "--order",
+        choices=("turn", "random"),
+        default="turn",
+        help="how several experiments alternate",
+    )
     add("questions.plot", "save a picture", "journal", "figure")
     export = add("csv_files.export", "write all trials as CSV", "journal")
     export.add_argument("file", nargs="?", help="by default the standard output")
