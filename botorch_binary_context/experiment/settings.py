@@ -116,7 +116,7 @@ class Settings:
         self._check_rule()
         self._check_kernel()
         choose(INFERENCES, self.inference, "inference")
-        choose(dict.fromkeys(PRIORS), self.priors, "priors")
+        self._check_priors()
         _check_count("initial_trials", self.initial_trials)
         if self.seed is not None:
             _check_count("seed", self.seed)
@@ -158,6 +158,15 @@ class Settings:
             raise UnsupportedError(
                 f"Expected ``rule`` to be a rule for {self.feedback.kind}, one of "
                 f"{', '.join(rules)}, but got {quote(self.rule)}."
+            )
+
+    def _check_priors(self) -> None:
+        choose(dict.fromkeys(PRIORS), self.priors, "priors")
+        circles = [p.name for p in self.space.parameters if isinstance(p, Periodic)]
+        if circles and self.priors == "separate":
+            raise InputDataError(
+                "Expected ``priors`` to be 'pooled' with periodic parameters, but got "
+                f"'separate' with {', '.join(circles)}."
             )
 
     def _check_kernel(self) -> None:

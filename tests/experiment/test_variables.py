@@ -228,3 +228,82 @@ def test_ranges_are_lists() -> None:
     context = Context("noise", reference=2, levels=range(5))
     assert context.levels == (0, 1, 2, 3, 4)
     assert Categorical("taps", range(3)).values == (0, 1, 2)
+
+
+class TestSteps:
+    """What the equipment can show, of parameters and contexts alike."""
+
+    @pytest.mark.parametrize(
+        ("variable", "expected"),
+        [
+            (Real("x", -1.0, 1.0, step=0.25), [-1 + 0.25 * i for i in range(9)]),
+            (Real("x", 0.0, 1.0, step=0.3), [0.0, 0.3, 0.6, 0.9]),
+            (Real("x", levels=[4.0, 1.0, 2.0], scale="log"), [1.0, 2.0, 4.0]),
+            (Integer("x", 0, 10, step=5), [0, 5, 10]),
+            (Integer("x", levels=[8, 1]), [1, 8]),
+            (Integer("x", 1, 3), [1, 2, 3]),
+            (
+                Context("x", 0.0, low=-0.3, high=0.3, step=0.1),
+                [i / 10 for i in range(-3, 4)],
+            ),
+        ],
+    )
+    def test_choices(self, variable: Any, expected: list[float]) -> None:
+        assert list(variable.choices) == expected
+        assert variable.bounds == (expected[0], expected[-1])
+
+    @given(unit, st.sampled_from([0.25, 0.3, 0.7]))
+    def test_nearest(self, u: float, step: float) -> None:
+        variable = Real("x", -1.0, 2.0, step=step)
+        assert variable.choices is not None
+        wanted = variable.bounds[0] + u * (variable.bounds[1] - variable.bounds[0])
+        shown = variable.decode(double([u]))
+        assert shown in variable.choices
+        assert abs(shown - wanted) <= step / 2 + 1e-9
+        snapped = variable.snap(double([[u]]))[0]
+        torch.testing.assert_close(snapped, variable.encode(shown))
+
+    def test_climbers_can_move(self) -> None:
+        U = double([[0.1], [0.62]]).requires_grad_()
+        Real("x", 0, 1, step=0.25).snap(U).sum().backward()
+        assert U.grad is not None
+        assert torch.equal(U.grad, torch.ones_like(U))
+
+    def test_contexts(self) -> None:
+        """The same as with levels."""
+        stepped = Context("s", 0.4, low=0.0, high=1.0, step=0.25, harder="up")
+        levels = Context("s", 0.4, levels=[0, 0.25, 0.5, 0.75, 1], harder="up")
+        U = torch.linspace(-1, 1, 23, dtype=torch.double).unsqueeze(-1)
+        assert torch.equal(stepped.snap(U, True), levels.snap(U, True))
+        assert [stepped.decode(u, True) for u in U] == [
+            levels.decode(u, True) for u in U
+        ]
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"low": 0, "high": 1, "step": 0}, "``step`` .* 2 to 10000 .* got 0"),
+            ({"low": 0, "high": 1, "step": 2}, "``step`` of 'x' to make 2 to 10000"),
+            ({"low": 0, "high": 1, "step": 1e-9}, "from 0 to 1, but got 1e-09"),
+            ({"low": 0, "high": 1, "step": "a"}, "``step`` of 'x' to be a finite num"),
+            ({"levels": [1, 2], "step": 1}, "``step`` of 'x' to come with bounds"),
+            ({"levels": [1]}, "``levels`` of 'x' to be a list of at least two"),
+            ({"levels": [1, 2], "low": 0}, "either ``low`` and ``high`` or ``levels``"),
+            ({}, "either ``low`` and ``high`` or ``levels`` of 'x'"),
+            (
+                {"low": 1, "high": 4, "scale": "log", "step": 1},
+                "on a linear scale, but got 1: give ``levels`` alone",
+            ),
+        ],
+    )
+    def test_errors(self, arguments: Any, message: str) -> None:
+        with pytest.raises(InputDataError, match=message):
+            Real("x", **arguments)
+        with pytest.raises(InputDataError, match=message):
+            Context("x", 1, **arguments)
+
+    def test_whole_steps(self) -> None:
+        wrong: list[Any] = [{"low": 0, "high": 4, "step": 0.5}, {"levels": [1, 2.5]}]
+        for arguments in wrong:
+            with pytest.raises(InputDataError, match="of 'x' to be a whole number"):
+                Integer("x", **arguments)

@@ -15,12 +15,17 @@ from gpytorch.kernels import (
     Kernel,
     LinearKernel,
     MaternKernel,
+    PeriodicKernel,
     RBFKernel,
     ScaleKernel,
 )
 from torch import Tensor
 
-from botorch_binary_context import AdditiveContextKernel, MultiplicativeContextKernel
+from botorch_binary_context import (
+    AdditiveContextKernel,
+    CategoryKernel,
+    MultiplicativeContextKernel,
+)
 from botorch_binary_context.sampling.features import FeatureOptions, kernel_features
 from tests.helpers import (
     LARGEST_Z,
@@ -236,3 +241,74 @@ def test_unsupported_kernel(kernel: Kernel, name: str) -> None:
     )
     with pytest.raises(UnsupportedError, match=message):
         kernel_features(kernel, FeatureOptions(None, 2))
+
+
+class TestCategoriesAndCircles:
+    """Features of the kernels of mixed parameters, exact or random."""
+
+    rows = torch.cat(
+        [uniform(12, 2, seed=3), torch.eye(3).double().repeat(4, 1)], dim=-1
+    )
+
+    def circle(self, *lengthscale: float, **kwargs: Any) -> PeriodicKernel:
+        kernel = PeriodicKernel(ard_num_dims=len(lengthscale), **kwargs).double()
+        kernel.lengthscale = double([lengthscale])
+        return kernel.initialize(period_length=1.0)
+
+    def categories(self, **kwargs: Any) -> CategoryKernel:
+        kernel = CategoryKernel([3], **kwargs).double()
+        kernel.correlation = 0.6
+        return kernel
+
+    def product(self) -> Kernel:
+        return scaled(
+            rbf(0.5, active_dims=(0,))
+            * self.circle(2.0, active_dims=(1,))
+            * self.categories(active_dims=[2, 3, 4]),
+            3.0,
+        )
+
+    @pytest.mark.parametrize("lengthscale", [0.05, 0.7, 20.0])
+    def test_series(self, lengthscale: float) -> None:
+        kernel = self.circle(lengthscale, 2.0)
+        phi = kernel_features(kernel, FeatureOptions(None, 2))(self.rows[:, :2])
+        expected = matrix_of(kernel, self.rows[:, :2])
+        torch.testing.assert_close(phi @ phi.mT, expected, rtol=0, atol=1e-5)
+
+    def test_categories_are_exact(self) -> None:
+        kernel = CategoryKernel([2, 3]).double()
+        kernel.correlation = double([0.3, 0.8])
+        X = uniform(7, 5)
+        phi = kernel_features(kernel, FeatureOptions(None, 5))(X)
+        torch.testing.assert_close(phi @ phi.mT, matrix_of(kernel, X))
+
+    def test_product_on_a_box(self) -> None:
+        bounds = torch.stack([torch.zeros(5), torch.ones(5)]).double()
+        phi = kernel_features(self.product(), FeatureOptions(bounds, 5))(self.rows)
+        expected = matrix_of(self.product(), self.rows)
+        torch.testing.assert_close(phi @ phi.mT, expected, rtol=0, atol=0.02)
+
+    @pytest.mark.parametrize("with_box", [True, False])
+    def test_random_product(self, with_box: bool) -> None:
+        """As many as are wanted, also where all pairs would be too many."""
+        bounds = torch.stack([torch.zeros(5), torch.ones(5)]).double()
+        options = FeatureOptions(bounds if with_box else None, 5, 64)
+        expected = matrix_of(self.product(), self.rows)
+        with manual_seed(0):
+            drawn = []
+            for _ in range(400):
+                phi = kernel_features(self.product(), options)(self.rows)
+                assert phi.shape[-1] == 64
+                drawn.append(phi @ phi.mT)
+        draws = torch.stack(drawn)
+        error = draws.std(dim=0) / len(drawn) ** 0.5
+        assert float(((draws.mean(dim=0) - expected).abs() / (error + 1e-9)).max()) < 5
+
+    def test_batches(self) -> None:
+        batch = torch.Size([2])
+        kernel = RBFKernel(active_dims=(0,), batch_shape=batch) * CategoryKernel(
+            [3], batch_shape=batch, active_dims=[1, 2, 3]
+        )
+        X = self.rows[:, 1:].expand(2, 12, 4)
+        phi = kernel_features(kernel.double(), FeatureOptions(None, 4, 256))(X)
+        assert phi.shape == (2, 12, 256)
