@@ -6,6 +6,8 @@ from botorch_binary_context.acquisition import (
     BinaryUpperConfidenceBound,
     ContextualBinaryKnowledgeGradient,
     ContextualJointEntropySearch,
+    ExpectedAbsoluteVolumeChange,
+    GlobalMutualInformation,
     GoalUpperConfidenceBound,
     LatentGoalUpperConfidenceBound,
     LatentUpperConfidenceBound,
@@ -13,6 +15,7 @@ from botorch_binary_context.acquisition import (
     MomentMatchedKnowledgeGradient,
     OneShotContextualBinaryKnowledgeGradient,
     SampledKnowledgeGradient,
+    Straddle,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
 from botorch_binary_context.context import ContextSpace
@@ -27,9 +30,11 @@ from botorch_binary_context.goals import (
     ContextCVaR,
     ContextQuantile,
     Goal,
+    ThresholdMap,
     WorstContext,
     context_grid,
     draw_contexts,
+    threshold_map,
 )
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
@@ -91,8 +96,10 @@ __all__ = [
     "DIFFERENCE",
     "DUEL_RULES",
     "ExactPosterior",
+    "ExpectedAbsoluteVolumeChange",
     "Experiment",
     "Functional",
+    "GlobalMutualInformation",
     "LabelPosterior",
     "LaplaceMarginalLogLikelihood",
     "Goal",
@@ -112,6 +119,8 @@ __all__ = [
     "ProbitLikelihood",
     "SampledKnowledgeGradient",
     "SearchOptions",
+    "Straddle",
+    "ThresholdMap",
     "VALUE",
     "WorstContext",
     "check_approximation",
@@ -127,4 +136,5 @@ __all__ = [
     "recommend",
     "should_learn",
     "suggest",
+    "threshold_map",
 ]

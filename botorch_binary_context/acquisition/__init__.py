@@ -17,6 +17,11 @@ from botorch_binary_context.acquisition.goal_bounds import (
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
 )
+from botorch_binary_context.acquisition.level_set import (
+    ExpectedAbsoluteVolumeChange,
+    GlobalMutualInformation,
+    Straddle,
+)
 from botorch_binary_context.acquisition.moment_matched import (
     MomentMatchedKnowledgeGradient,
 )
@@ -33,6 +38,8 @@ __all__ = [
     "BinaryUpperConfidenceBound",
     "ContextualBinaryKnowledgeGradient",
     "ContextualJointEntropySearch",
+    "ExpectedAbsoluteVolumeChange",
+    "GlobalMutualInformation",
     "GoalUpperConfidenceBound",
     "LatentGoalUpperConfidenceBound",
     "LatentUpperConfidenceBound",
@@ -40,6 +47,7 @@ __all__ = [
     "MomentMatchedKnowledgeGradient",
     "OneShotContextualBinaryKnowledgeGradient",
     "SampledKnowledgeGradient",
+    "Straddle",
     "gen_one_shot_knowledge_gradient_initial_conditions",
     "input_constructors",
 ]

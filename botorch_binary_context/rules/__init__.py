@@ -13,10 +13,12 @@ from botorch_binary_context.rules.contexts import (
     most_informative,
 )
 from botorch_binary_context.rules.joint import (
+    by_global_information,
     by_joint_entropy_search,
     by_knowledge_gradient,
     by_moment_matched_knowledge_gradient,
     by_mutual_information,
+    by_volume_change,
     uniformly,
 )
 from botorch_binary_context.rules.parameters import (
@@ -41,6 +43,7 @@ __all__ = [
     "at_random",
     "at_reference",
     "by_bold_ucb",
+    "by_global_information",
     "by_joint_entropy_search",
     "by_knowledge_gradient",
     "by_latent_ucb",
@@ -50,6 +53,7 @@ __all__ = [
     "by_thompson_sampling",
     "by_ucb",
     "by_uncertain_challenge",
+    "by_volume_change",
     "frozen",
     "most_informative",
     "recommend",

@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import Protocol
 
 import torch
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.goals import AtReference, Goal
+from botorch_binary_context.goals import AtContext, AtReference, Goal, ThresholdMap
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import SearchOptions, maximize
 from botorch_binary_context.pending import expect_outcomes
@@ -34,7 +35,7 @@ class Selection:
             to be expected.
         space: The box of the rows of trials.
         options: The effort of the search for ``x`` or for the whole trial.
-        goal: What the parameters should be good at.
+        goal: What the parameters should be good at, if it was said.
         context: The context of the trial, if it is given: ``m`` numbers or
             ``batch_shape x m``.
         answered: The model of the answered trials alone, if others are pending.
@@ -44,7 +45,7 @@ class Selection:
     model: LatentGP
     space: ContextSpace
     options: SearchOptions
-    goal: Goal = AtReference()
+    goal: Goal | ThresholdMap | None = None
     context: Tensor | None = None
     answered: LatentGP | None = None
     pending: Tensor | None = None
@@ -53,6 +54,18 @@ class Selection:
     def trials(self) -> TrialSpace:
         """The box of whole trials."""
         return TrialSpace(self.space, self.model.functional, self.context)
+
+    @property
+    def target(self) -> Goal:
+        """The goal; by default in the given context, or in the reference context."""
+        if isinstance(self.goal, ThresholdMap):
+            raise UnsupportedError(
+                "Expected ``goal`` to have an optimum for this rule, but got "
+                f"{self.goal}: the rules for it are named ``map-``."
+            )
+        if self.goal is not None:
+            return self.goal
+        return AtReference() if self.context is None else AtContext(self.context)
 
     @property
     def answered_model(self) -> LatentGP:
@@ -127,7 +140,7 @@ class Selection:
         Returns:
             A ``batch_shape x 1 x (d - m)`` tensor.
         """
-        return self.maximize_goal(lambda x: score(self.goal.rows(self.space, x)))
+        return self.maximize_goal(lambda x: score(self.target.rows(self.space, x)))
 
     def maximize_trial(
         self,

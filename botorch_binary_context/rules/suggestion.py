@@ -16,7 +16,7 @@ from botorch_binary_context.acquisition.base import match_space
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
-from botorch_binary_context.goals import AtContext, AtReference, Goal
+from botorch_binary_context.goals import AtContext, AtReference, Goal, ThresholdMap
 from botorch_binary_context.goals.base import match_contexts
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
@@ -37,7 +37,7 @@ def suggest(
     seed: int | None = None,
     q: int = 1,
     pending: Tensor | None = None,
-    goal: Goal | None = None,
+    goal: Goal | ThresholdMap | None = None,
     context: Tensor | Sequence[float] | float | None = None,
 ) -> Tensor:
     r"""The next trials to run, for every element of the model's batch.
@@ -83,9 +83,7 @@ def suggest(
     space = match_space(space, model)
     given = None
     if context is not None:
-        goal = AtContext(context) if goal is None else goal
         given = match_contexts(AtContext(context).context, space, "context")
-    goal = AtReference() if goal is None else goal
     selection = Selection(model.eval(), space, options, goal, given)
     with manual_seed(seed), frozen(model), torch.no_grad():
         if pending is not None:

@@ -24,10 +24,12 @@ from botorch_binary_context.rules.contexts import (
     most_informative,
 )
 from botorch_binary_context.rules.joint import (
+    by_global_information,
     by_joint_entropy_search,
     by_knowledge_gradient,
     by_moment_matched_knowledge_gradient,
     by_mutual_information,
+    by_volume_change,
     uniformly,
 )
 from botorch_binary_context.rules.parameters import (
@@ -85,6 +87,8 @@ BINARY_RULES = RuleTable(
         "cbkg": by_knowledge_gradient,
         "cjes": by_joint_entropy_search,
         "bald": by_mutual_information,
+        "map-mi": by_global_information,
+        "map-eavc": by_volume_change,
         "random": uniformly,
     },
 )

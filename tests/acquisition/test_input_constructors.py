@@ -16,6 +16,8 @@ from botorch_binary_context import (
     ContextAverage,
     ContextualBinaryKnowledgeGradient,
     ContextualJointEntropySearch,
+    ExpectedAbsoluteVolumeChange,
+    GlobalMutualInformation,
     GoalUpperConfidenceBound,
     LatentGoalUpperConfidenceBound,
     LatentUpperConfidenceBound,
@@ -24,6 +26,7 @@ from botorch_binary_context import (
     OneShotContextualBinaryKnowledgeGradient,
     PreferenceLaplaceGP,
     SampledKnowledgeGradient,
+    Straddle,
     WorstContext,
     acquisition,
 )
@@ -49,6 +52,9 @@ REQUIRED: dict[Any, dict[str, Any]] = {
     ContextualJointEntropySearch: {"space": BINARY.space},
     MomentMatchedKnowledgeGradient: {"space": BINARY.space},
     SampledKnowledgeGradient: {"space": BINARY.space, "goal": WORST},
+    GlobalMutualInformation: {"space": BINARY.space, "level": 0.7},
+    ExpectedAbsoluteVolumeChange: {"space": BINARY.space, "level": 0.7},
+    Straddle: {"level": 0.7},
 }
 SETTINGS: dict[Any, dict[str, Any]] = {
     BinaryUpperConfidenceBound: {"beta": 0.3},
@@ -67,6 +73,9 @@ SETTINGS: dict[Any, dict[str, Any]] = {
     },
     MomentMatchedKnowledgeGradient: {"num_points": 7, "goal": AVERAGE},
     SampledKnowledgeGradient: {"num_points": 7},
+    GlobalMutualInformation: {"num_points": 7},
+    ExpectedAbsoluteVolumeChange: {"num_points": 7},
+    Straddle: {"width": 1.0},
 }
 PENDING = double([[0.3, 0.4], [0.3, 0.1]])
 every_class = pytest.mark.parametrize("acqf_class", list(REQUIRED))

@@ -49,6 +49,8 @@ class TestTable:
             "ts-random",
             "bald",
             "random",
+            "map-mi",
+            "map-eavc",
             "cjes",
             "ucb-fixed",
             "ts-fixed",
