@@ -7,6 +7,7 @@ from botorch_binary_context.acquisition import (
     ContextualBinaryKnowledgeGradient,
     ContextualJointEntropySearch,
     ExpectedAbsoluteVolumeChange,
+    ExpectedBestOption,
     GlobalMutualInformation,
     GoalUpperConfidenceBound,
     LatentGoalUpperConfidenceBound,
@@ -18,6 +19,7 @@ from botorch_binary_context.acquisition import (
     Straddle,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
+from botorch_binary_context.constraints import Constraints, NoTrialLeftError, Safety
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.diagnostics import ApproximationCheck, check_approximation
 from botorch_binary_context.experiment import Experiment
@@ -64,8 +66,13 @@ from botorch_binary_context.posteriors import (
 from botorch_binary_context.rules import (
     BINARY_RULES,
     DUEL_RULES,
+    Rule,
+    Selection,
+    StoppingRule,
     recommend,
     suggest,
+    uncertainty_of_answer,
+    value_of_next_trial,
 )
 from botorch_binary_context.sampling import (
     draw_exact_paths,
@@ -87,6 +94,7 @@ __all__ = [
     "BinaryUpperConfidenceBound",
     "ClassProbability",
     "CombineParameters",
+    "Constraints",
     "ContextAverage",
     "ContextCVaR",
     "ContextQuantile",
@@ -97,6 +105,7 @@ __all__ = [
     "DUEL_RULES",
     "ExactPosterior",
     "ExpectedAbsoluteVolumeChange",
+    "ExpectedBestOption",
     "Experiment",
     "Functional",
     "GlobalMutualInformation",
@@ -111,14 +120,19 @@ __all__ = [
     "MixedGP",
     "MomentMatchedKnowledgeGradient",
     "MultiplicativeContextKernel",
+    "NoTrialLeftError",
     "Observations",
     "OneShotContextualBinaryKnowledgeGradient",
     "PreferenceGP",
     "PreferenceLaplaceGP",
     "PreferenceLikelihood",
     "ProbitLikelihood",
+    "Rule",
+    "Safety",
     "SampledKnowledgeGradient",
     "SearchOptions",
+    "Selection",
+    "StoppingRule",
     "Straddle",
     "ThresholdMap",
     "VALUE",
@@ -137,4 +151,6 @@ __all__ = [
     "should_learn",
     "suggest",
     "threshold_map",
+    "uncertainty_of_answer",
+    "value_of_next_trial",
 ]

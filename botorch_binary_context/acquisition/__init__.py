@@ -7,6 +7,7 @@ from botorch_binary_context.acquisition.analytic import (
     LatentUpperConfidenceBound,
     MaximallyUncertainChallenge,
 )
+from botorch_binary_context.acquisition.best_option import ExpectedBestOption
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "ContextualBinaryKnowledgeGradient",
     "ContextualJointEntropySearch",
     "ExpectedAbsoluteVolumeChange",
+    "ExpectedBestOption",
     "GlobalMutualInformation",
     "GoalUpperConfidenceBound",
     "LatentGoalUpperConfidenceBound",

@@ -18,6 +18,7 @@ from botorch_binary_context.acquisition.analytic import (
     LatentUpperConfidenceBound,
     MaximallyUncertainChallenge,
 )
+from botorch_binary_context.acquisition.best_option import ExpectedBestOption
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
 )
@@ -93,6 +94,27 @@ def construct_inputs_goal_ucb(
         "beta": beta,
         "X_pending": X_pending,
     }
+
+
+@acqf_input_constructor(ExpectedBestOption)
+def construct_inputs_best_option(
+    model: LatentGP,
+    space: ContextSpace,
+    goal: Goal = AtReference(),  # noqa: B008
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of the expected utility of the best option.
+
+    Args:
+        model: The model.
+        space: The box of the trials.
+        goal: What the parameters should be good at.
+        X_pending: The rows of pending duels.
+
+    Returns:
+        A dict mapping the names of arguments to their values.
+    """
+    return {"model": model, "space": space, "goal": goal, "X_pending": X_pending}
 
 
 @acqf_input_constructor(BernoulliMutualInformation)

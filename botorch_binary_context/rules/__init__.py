@@ -22,6 +22,7 @@ from botorch_binary_context.rules.joint import (
     uniformly,
 )
 from botorch_binary_context.rules.parameters import (
+    by_best_option,
     by_bold_ucb,
     by_latent_ucb,
     by_self_sparring,
@@ -30,6 +31,11 @@ from botorch_binary_context.rules.parameters import (
     by_uncertain_challenge,
 )
 from botorch_binary_context.rules.registry import RuleTable
+from botorch_binary_context.rules.stopping import (
+    StoppingRule,
+    uncertainty_of_answer,
+    value_of_next_trial,
+)
 from botorch_binary_context.rules.suggestion import frozen, recommend, suggest
 from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES, TwoStages
 
@@ -39,9 +45,11 @@ __all__ = [
     "Rule",
     "RuleTable",
     "Selection",
+    "StoppingRule",
     "TwoStages",
     "at_random",
     "at_reference",
+    "by_best_option",
     "by_bold_ucb",
     "by_global_information",
     "by_joint_entropy_search",
@@ -58,5 +66,7 @@ __all__ = [
     "most_informative",
     "recommend",
     "suggest",
+    "uncertainty_of_answer",
     "uniformly",
+    "value_of_next_trial",
 ]

@@ -16,15 +16,10 @@ CONTEXT_SEARCH = SearchOptions(num_restarts=3, raw_samples=64)
 
 def most_informative(selection: Selection, parameters: Tensor) -> Tensor:
     r"""The context in which the outcome tells most about the latent function (ALD)."""
-    space = selection.space
-    if space.num_contexts == 0:
+    if selection.space.num_contexts == 0:
         return at_random(selection, parameters)
     score = BernoulliMutualInformation(selection.model).evaluate
-    return selection.maximize(
-        lambda s: score(space.join(parameters, s.unsqueeze(-2))),
-        space.context_bounds,
-        CONTEXT_SEARCH,
-    )
+    return selection.maximize_context(score, parameters, CONTEXT_SEARCH)
 
 
 def at_random(selection: Selection, parameters: Tensor) -> Tensor:

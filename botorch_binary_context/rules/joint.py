@@ -67,6 +67,8 @@ def by_moment_matched_knowledge_gradient(selection: Selection) -> Tensor:
 def _by_joint_search(
     selection: Selection, nested: NestedKnowledgeGradient, options: SearchOptions
 ) -> Tensor:
+    if selection.safe is not None:
+        return selection.maximize_trial(nested.evaluate, options)
     trials = selection.trials
     variables, _ = maximize_knowledge_gradient(
         nested, trials.decode, trials.bounds, options, draw_point_set()

@@ -9,6 +9,7 @@ from statistics import NormalDist
 import torch
 from torch import Tensor
 
+from botorch_binary_context.acquisition.best_option import ExpectedBestOption
 from botorch_binary_context.acquisition.entropy_search import maximize_paths
 from botorch_binary_context.acquisition.goal_bounds import (
     GoalUpperConfidenceBound,
@@ -51,6 +52,15 @@ def by_thompson_sampling(selection: Selection) -> Tensor:
 def by_self_sparring(selection: Selection) -> Tensor:
     r"""A duel of the maximizers of two functions drawn from the posterior (KSS)."""
     return _path_maximizers(selection, 2)
+
+
+def by_best_option(selection: Selection) -> Tensor:
+    r"""A duel whose better side is expected to be best (EUBO)."""
+    acqf = ExpectedBestOption(selection.model, selection.space, selection.target)
+    bounds = torch.cat([selection.space.parameter_bounds] * 2, dim=-1)
+    shape = 2, len(selection.space.parameter_dims)
+    chosen = selection.maximize(lambda u: acqf.value_at(u.unflatten(-1, shape)), bounds)
+    return chosen.unflatten(-1, shape)
 
 
 def by_uncertain_challenge(selection: Selection) -> Tensor:

@@ -33,6 +33,7 @@ from botorch_binary_context.rules.joint import (
     uniformly,
 )
 from botorch_binary_context.rules.parameters import (
+    by_best_option,
     by_bold_ucb,
     by_latent_ucb,
     by_self_sparring,
@@ -101,6 +102,8 @@ DUEL_RULES = RuleTable(
         "kss-ald": TwoStages(by_self_sparring, most_informative),
         "muc-random": TwoStages(by_uncertain_challenge, at_random),
         "kss-random": TwoStages(by_self_sparring, at_random),
+        "eubo-ald": TwoStages(by_best_option, most_informative),
+        "eubo-random": TwoStages(by_best_option, at_random),
         "mkg": by_moment_matched_knowledge_gradient,
         "kg": by_knowledge_gradient,
         "cjes": by_joint_entropy_search,

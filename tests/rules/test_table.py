@@ -62,6 +62,8 @@ class TestTable:
             "kss-ald",
             "muc-random",
             "kss-random",
+            "eubo-ald",
+            "eubo-random",
             "bald",
             "random",
             "kg",
