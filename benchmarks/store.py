@@ -91,6 +91,32 @@ def checksum(frame: pl.DataFrame) -> str:
     return digest.hexdigest()
 
 
+def read_table(path: Path) -> pl.DataFrame | None:
+    r"""Any table that :func:`save` has written.
+
+    Args:
+        path: The path of the file.
+
+    Returns:
+        The table; ``None`` if there is no file and, with a warning, if it cannot be
+        read or does not fit its checksum.
+    """
+    if not path.exists():
+        return None
+    try:
+        stored = pl.read_parquet_metadata(path).get(CHECKSUM)
+        frame = pl.read_parquet(path, glob=False)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        return _ignore(path, str(error).partition("\n")[0])
+    if stored not in (None, checksum(frame)):
+        return _ignore(path, "it does not fit its checksum")
+    return frame
+
+
+def _ignore(path: Path, reason: str) -> None:
+    warnings.warn(f"Ignoring {path}: {reason}.", BotorchWarning, stacklevel=4)
+
+
 def read(path: Path, study: str | None = None) -> pl.DataFrame | None:
     r"""The results of one task.
 
@@ -99,30 +125,18 @@ def read(path: Path, study: str | None = None) -> pl.DataFrame | None:
         study: The name of the study that they should be of; any if None.
 
     Returns:
-        The results; ``None``, with a warning, if the file cannot be read, is damaged or
-        holds something else.
+        The results; ``None`` as in :func:`read_table` and, with a warning, if they are
+        not those that the name of the file says.
     """
-    try:
-        stored = pl.read_parquet_metadata(path).get(CHECKSUM)
-        frame = pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
-        reason: str | None = str(error).splitlines()[0] if str(error) else "unreadable"
-    else:
-        reason = _find_fault(frame, path, study, stored)
-        if reason is None:
-            return frame
-    warnings.warn(f"Ignoring {path}: {reason}.", BotorchWarning, stacklevel=2)
-    return None
+    frame = read_table(path)
+    fault = None if frame is None else _find_fault(frame, path, study)
+    return frame if fault is None else _ignore(path, fault)
 
 
-def _find_fault(
-    frame: pl.DataFrame, path: Path, study: str | None, stored: str | None
-) -> str | None:
+def _find_fault(frame: pl.DataFrame, path: Path, study: str | None) -> str | None:
     """Why a table is not the results that the name of its file says; None if it is."""
     if frame.schema not in (SCHEMA, REFRACTION_SCHEMA) or not frame.height:
         return "other columns than those of results"
-    if stored is not None and stored != checksum(frame):
-        return "it does not fit its checksum"
     names = [frame[name].unique().to_list() for name in ("study", "function", "rule")]
     if any(len(values) != 1 or values[0] is None for values in names):
         return "results of more than one task"
@@ -174,7 +188,7 @@ def is_finished(folder: Path, task: Task) -> bool:
         short run does not replace a long one.
     """
     path = result_path(folder, task.function, task.rule)
-    frame = read(path, task.study) if path.exists() else None
+    frame = read(path, task.study)
     if frame is None:
         return False
     found = frame["seed"].n_unique(), frame["iteration"].n_unique()
