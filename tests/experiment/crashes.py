@@ -212,7 +212,7 @@ def create_again_and_again(folder: Path, times: int) -> dict[str, int]:
                 Experiment.create(path, unmodelled())
             finally:
                 os._exit(0)
-        time.sleep(0.08 * moments.random())
+        time.sleep(0.15 * moments.random())
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         if path.exists():

@@ -29,7 +29,7 @@ def test_many_crashes(tmp_path: Path) -> None:
     # One file was enough, but where a process died in the middle of writing it.
     assert found["early"]["copies"] + found["modelled"]["copies"] > crashes - 10
     # Processes died while they asked and while they told, and yet they got on.
-    assert found["early"]["told"] > 10
+    assert found["early"]["told"] > 5
     assert found["early"]["telling"] > 0
     assert found["early"]["answers"] > 20
     assert found["modelled"]["answers"] > 5
