@@ -33,6 +33,7 @@ from botorch_binary_context.experiment.opening import check_kind, open_journal
 
 # How many seconds to wait before looking again whether the file is free.
 PAUSE = (0.0002, 0.001)
+MAX_TIMEOUT = 10**6
 _CHANCE = random.SystemRandom()
 
 
@@ -46,7 +47,7 @@ class Connection:
             timeout: How many seconds to wait while another process makes a change.
         """
         self.path = path
-        self.timeout = timeout
+        self.timeout = _check_timeout(timeout)
         self.lock = threading.RLock()
         self._closed = False
         check_kind(path)
@@ -172,6 +173,16 @@ class Connection:
         if self._connection is not None:
             _OF_PARENT.append(self._connection)
             self._connection = None
+
+
+def _check_timeout(timeout: Any) -> float:
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not is_number or not 0.0 <= timeout <= MAX_TIMEOUT:
+        raise InputDataError(
+            f"Expected ``timeout`` to be a number of seconds from 0 to {MAX_TIMEOUT}, "
+            f"but got {timeout!r}."
+        )
+    return float(timeout)
 
 
 def _try_to_begin(connection: sqlite3.Connection, statement: str) -> bool:
