@@ -400,7 +400,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments: The parsed command line.
     """
     folder = arguments.output / NAME
-    missing = [name for name in KINDS if not _path(folder, name).exists()]
+    missing = [n for n in KINDS if store.read_table(_path(folder, n)) is None]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(arguments.workers, mp_context=context) as pool:
         subjects = arguments.seeds or SUBJECTS
@@ -424,8 +424,8 @@ def write_report(root: Path) -> Path:
         The path of the Markdown file.
     """
     folder = root / NAME
-    found = [_path(folder, name) for name in KINDS if _path(folder, name).exists()]
-    frame = pl.concat([pl.read_parquet(path) for path in found])
+    tables = [store.read_table(_path(folder, name)) for name in KINDS]
+    frame = pl.concat([table for table in tables if table is not None])
     conclusions = folder / "conclusions.md"
     sections = [
         "# The study `coverage`\n\nHow often 90 % intervals hold the truth, in "

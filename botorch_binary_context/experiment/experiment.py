@@ -19,13 +19,13 @@ from botorch_binary_context.experiment.chooser import (
     is_pending,
 )
 from botorch_binary_context.experiment.computing import computing
-from botorch_binary_context.experiment.journal import Journal
-from botorch_binary_context.experiment.logbook import (
-    Logbook,
+from botorch_binary_context.experiment.details import (
     check_id,
     check_metadata,
     check_rater,
 )
+from botorch_binary_context.experiment.journal import Journal
+from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.recommendation import (
     Recommendation,
     make_recommendation,
