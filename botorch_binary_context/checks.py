@@ -34,8 +34,18 @@ def check_kind(name: str, value: Any, kind: type) -> None:
         )
 
 
+def check_whole(name: str, value: Any) -> None:
+    r"""Check that an argument is a whole number, of either sign.
+
+    Args:
+        name: The name of the argument.
+        value: Its value.
+    """
+    check_count(name, value, least=-MAX_COUNT)
+
+
 def check_count(name: str, value: Any, least: int = 1) -> None:
-    r"""Check that an argument is a whole number.
+    r"""Check that an argument is a whole number that is large enough.
 
     Args:
         name: The name of the argument.
@@ -45,8 +55,8 @@ def check_count(name: str, value: Any, least: int = 1) -> None:
     number = _whole(value)
     if number is None or not least <= number <= MAX_COUNT:
         raise InputDataError(
-            f"Expected ``{name}`` to be a whole number of at least {least} and at most "
-            f"{MAX_COUNT}, but got {describe(value)}."
+            f"Expected ``{name}`` to be a whole number from {least} to {MAX_COUNT}, "
+            f"but got {describe(value)}."
         )
 
 

@@ -19,7 +19,7 @@ from botorch.exceptions import InputDataError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
-from botorch_binary_context.checks import check_count, check_number
+from botorch_binary_context.checks import check_number, check_whole
 
 SUFFICIENT_INCREASE = 1e-4
 RELATIVE_GAIN = 1e-10
@@ -50,7 +50,7 @@ class SearchOptions:
 
     def __post_init__(self) -> None:
         for name in ("num_restarts", "raw_samples", "max_evaluations"):
-            check_count(name, getattr(self, name))
+            check_whole(name, getattr(self, name))
         check_number("relative_gain", self.relative_gain)
         if not 1 <= self.num_restarts <= self.raw_samples or self.raw_samples < 2:
             raise InputDataError(
@@ -83,23 +83,12 @@ def maximize(
     Returns:
         The maximisers, ``batch_shape x k``, and the maxima, ``batch_shape``.
     """
-    if bounds.shape[-1] == 0:
-        return _evaluate_nothing(function, bounds, batch_shape)
     chosen = find_starts(function, bounds, batch_shape, options, seed)
     if starts is not None:
         low, high = bounds
         starts = starts.clamp(low, high).expand(-1, *batch_shape, -1)
         chosen = torch.cat([chosen, starts])
     return maximize_from(function, chosen, bounds, options)
-
-
-def _evaluate_nothing(
-    function: Function, bounds: Tensor, batch_shape: torch.Size
-) -> tuple[Tensor, Tensor]:
-    """The one point of a box without dimensions, and its value."""
-    point = bounds.new_zeros(*batch_shape, 0)
-    with torch.no_grad():
-        return point, function(point.unsqueeze(0)).expand(1, *batch_shape)[0]
 
 
 def find_starts(
@@ -124,8 +113,9 @@ def find_starts(
     low, high = bounds
     seed = _draw_seed() if seed is None else seed
     raw = _unit_points(options.raw_samples, bounds.shape[-1], seed).to(bounds)
-    raw = low + (high - low) * raw.view(-1, *[1] * len(batch_shape), raw.shape[-1])
     size = raw.shape[0]
+    raw = raw.view(size, *[1] * len(batch_shape), raw.shape[-1])
+    raw = low + (high - low) * raw
     if raw.device.type == "cpu":
         size = max(1, POINTS_AT_ONCE // max(1, batch_shape.numel()))
     with torch.no_grad():
@@ -243,6 +233,9 @@ def climb(
     Returns:
         The best points reached, ``... x k``, and their values, ``...``.
     """
+    if U.shape[-1] == 0:  # nowhere to climb
+        with torch.no_grad():
+            return U[0], function(U).amax(dim=0)
     state = _Ascent.begin(function, U)
     best = _Best(U[0], torch.full_like(state.value[0], -torch.inf))
     for _ in range(max_evaluations - 1):

@@ -22,9 +22,15 @@ from botorch_binary_context.checks import (
     check_seed,
     check_tensor,
 )
+from botorch_binary_context.constraints import (
+    TOLERANCE,
+    Constraints,
+    NoTrialLeftError,
+    Safety,
+)
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
-from botorch_binary_context.goals import AtContext, AtReference, Goal
+from botorch_binary_context.goals import AtContext, AtReference, Goal, ThresholdMap
 from botorch_binary_context.goals.base import match_contexts
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
@@ -45,8 +51,10 @@ def suggest(
     seed: int | None = None,
     q: int = 1,
     pending: Tensor | None = None,
-    goal: Goal | None = None,
+    goal: Goal | ThresholdMap | None = None,
     context: Tensor | Sequence[float] | float | None = None,
+    constraints: Constraints | None = None,
+    safe: Safety | None = None,
 ) -> Tensor:
     r"""The next trials to run, for every element of the model's batch.
 
@@ -71,6 +79,9 @@ def suggest(
         context: The context of the trials, if it is given and only the parameters are
             to be chosen: one number for each context column, in the order of the
             columns, or ``batch_shape x m``.
+        constraints: Linear constraints, fixed columns and discrete choices.
+        safe: Which trials are safe, if only such may be suggested. If none is left, a
+            ``NoTrialLeftError`` says so.
 
     Returns:
         ``batch_shape x q x d`` trials or ``batch_shape x q x 2 x d`` duels, whose two
@@ -89,15 +100,26 @@ def suggest(
     check_count("q", q)
     if pending is not None:
         check_tensor("pending", pending)
+    if constraints is not None:
+        check_kind("constraints", constraints, Constraints)
+        constraints.check(space)
+    if safe is not None:
+        check_kind("safe", safe, Safety)
     with _without_inference_mode(model) as model:
         model, choose = _find_rule(model, rule)
         space = match_space(space, model)
         given = None
         if context is not None:
-            goal = AtContext(context) if goal is None else goal
             given = match_contexts(AtContext(context).context, space, "context")
-        goal = AtReference() if goal is None else goal
-        selection = Selection(model.eval(), space, options, goal, given)
+        selection = Selection(
+            model.eval(),
+            space,
+            options,
+            goal,
+            given,
+            constraints=constraints,
+            safe=safe,
+        )
         with manual_seed(seed), frozen(model), torch.no_grad():
             if pending is not None:
                 selection = selection.await_trials(pending.to(space.bounds))
@@ -122,7 +144,29 @@ def _choose_one(choose: Rule, selection: Selection) -> Tensor:
             "Expected ``rule`` to return the rows of a trial, a tensor of shape "
             f"{[*expected, selection.space.dim]}, but got {list(rows.shape)}."
         )
-    return selection.model.functional.trials(rows)
+    return selection.model.functional.trials(_keep_rules(selection, rows))
+
+
+def _keep_rules(selection: Selection, rows: Tensor) -> Tensor:
+    """The trial, if it is safe, otherwise the safest; all constraints are met."""
+    if selection.constraints is not None:
+        rows = selection.constraints.apply(selection.space, rows)
+        if not bool((selection.constraints.slack(rows) >= -TOLERANCE).all()):
+            raise NoTrialLeftError(
+                "Expected ``constraints`` to leave trials, but found none that meets "
+                f"{selection.constraints}."
+            )
+    if selection.safe is None:
+        return rows
+    safest = selection.maximize_trial(selection.slack)
+    if not bool((selection.slack(safest) >= 0).all()):
+        raise NoTrialLeftError(
+            f"Expected ``safe`` to leave trials, but no trial has {selection.safe}: "
+            "the safest is short of it by "
+            f"{-float(selection.slack(safest).min()):.3g} of the latent function."
+        )
+    is_safe = (selection.slack(rows.unsqueeze(0))[0] >= 0)[..., None, None]
+    return torch.where(is_safe, rows, safest)
 
 
 def _find_rule(model: LatentGP, rule: str | Rule) -> tuple[LatentGP, Rule]:
@@ -189,7 +233,7 @@ def _check_arguments(
     check_kind("options", options, SearchOptions)
     if seed is not None:
         check_seed(seed)
-    if goal is not None:
+    if goal is not None and not isinstance(goal, ThresholdMap):
         check_kind("goal", goal, Goal)
 
 
