@@ -67,14 +67,25 @@ def check_number(name: str, value: Any) -> None:
         name: The name of the argument.
         value: Its value.
     """
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):
-        number = math.nan
-    if isinstance(value, str | bytes) or not math.isfinite(number):
+    if not math.isfinite(to_float(value)):
         raise InputDataError(
             f"Expected ``{name}`` to be a finite number, but got {describe(value)}."
         )
+
+
+def to_float(value: Any) -> float:
+    r"""A number of any library as one of Python.
+
+    Args:
+        value: Any value.
+
+    Returns:
+        The number; NaN if the value is none.
+    """
+    try:
+        return math.nan if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return math.nan
 
 
 def check_seed(seed: Any) -> None:
