@@ -4,12 +4,14 @@ Running a real experiment: ask, tell, recommend.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from botorch.exceptions import UnsupportedError
+from botorch.exceptions.warnings import InputDataWarning
 
 from botorch_binary_context.experiment.chooser import (
     QUASI_RANDOM,
@@ -18,6 +20,7 @@ from botorch_binary_context.experiment.chooser import (
     is_pending,
 )
 from botorch_binary_context.experiment.computing import computing
+from botorch_binary_context.experiment.contradictions import find_contradictions
 from botorch_binary_context.experiment.journal import Journal
 from botorch_binary_context.experiment.logbook import (
     Logbook,
@@ -177,12 +180,20 @@ class Experiment(Logbook):
     def recommend(self) -> Recommendation:
         r"""The inferred best parameters, and how sure that is.
 
+        A warning says so if the answers contradict the settings.
+
         Returns:
             The recommendation.
         """
         seed = self._chooser.seed("recommend")
         with computing():
+            self._warn_of_contradictions()
             return make_recommendation(self.model(), self.encoder, seed)
+
+    def _warn_of_contradictions(self) -> None:
+        answered = self._read_state().answered
+        for sentence in find_contradictions(answered, self.settings):
+            warnings.warn(sentence, InputDataWarning, stacklevel=3)
 
     def model(self) -> LatentGP:
         r"""The model of the answers so far, for example to plot.

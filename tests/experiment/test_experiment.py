@@ -47,8 +47,8 @@ def check_values(trial: Trial, space: NamedSpace) -> None:
     """All names, values of the right kind within their bounds."""
     assert list(trial.context) == [c.name for c in space.contexts]
     for side in trial.sides:
-        assert list(side) == [p.name for p in space.parameters]
-        for parameter in space.parameters:
+        assert list(side) == [p.name for p in space.parts]
+        for parameter in space.parts:
             parameter.encode(side[parameter.name])
     for context in space.contexts:
         value = trial.context[context.name]
