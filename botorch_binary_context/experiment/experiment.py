@@ -175,6 +175,12 @@ class Experiment(Logbook):
         if question is None or is_pending(question, state.pending):
             chosen_by = QUASI_RANDOM
             question = self._chooser.quasi_random(state.next_number, state.pending)
+        kind = self._chooser.kind_in_between(state.next_number)
+        if kind is not None:
+            changed = self._chooser.in_between(kind, question)
+            if not is_pending(changed, state.pending):
+                used = kind not in self.settings.kept_out
+                return self._journal.add_trial(*changed, kind, rater, used)
         return self._journal.add_trial(*question, chosen_by, rater)
 
     def recommend(self) -> Recommendation:

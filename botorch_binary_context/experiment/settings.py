@@ -22,6 +22,10 @@ from botorch_binary_context.experiment.feedback import (
     PassFail,
     make_feedback,
 )
+from botorch_binary_context.experiment.interleaving import (
+    CATCH,
+    check_interleaving,
+)
 from botorch_binary_context.experiment.lens import AnyParameter, Lens
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
 from botorch_binary_context.experiment.tables import check_keys, choose, make, tables
@@ -30,6 +34,7 @@ from botorch_binary_context.experiment.variables import (
     Context,
     Integer,
     Real,
+    Value,
 )
 from botorch_binary_context.inference import (
     ExpectationPropagation,
@@ -82,6 +87,12 @@ class Settings:
             lengthscales towards a common one and takes the values of a categorical
             parameter to be alike, as much as the answers say; "separate" has an
             unrelated lengthscale for every column, also for every category.
+        catch_rate: The share of catch trials in between, at most a half.
+        catch: The values of contexts and parameters that a catch trial shows, by their
+            names; the others are as in the trial that would be asked.
+        easy_rate: The share of trials in between whose contexts are the easiest.
+        kept_out: Which of these the model does not learn from, "catch" (the default) or
+            "easy".
     """
 
     space: NamedSpace
@@ -94,6 +105,10 @@ class Settings:
     combinations: str | Sequence[Sequence[float]] | None = None
     inference: str = "expectation propagation"
     priors: str = "pooled"
+    catch_rate: float = 0.0
+    catch: Mapping[str, Value] = field(default_factory=dict)
+    easy_rate: float = 0.0
+    kept_out: Sequence[str] = (CATCH,)
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -109,6 +124,10 @@ class Settings:
         self._check_kernel()
         choose(INFERENCES, self.inference, "inference")
         self._check_priors()
+        check_interleaving(
+            self.space, self.catch_rate, self.catch, self.easy_rate, self.kept_out
+        )
+        object.__setattr__(self, "kept_out", tuple(self.kept_out))
         for name in ("seed", "initial_trials"):
             _check_count(name, getattr(self, name))
         self._check_size()
@@ -267,6 +286,10 @@ class Settings:
             "combinations": self.combinations,
             "inference": self.inference,
             "priors": self.priors,
+            "catch_rate": self.catch_rate,
+            "catch": dict(self.catch),
+            "easy_rate": self.easy_rate,
+            "kept_out": list(self.kept_out),
         }
 
     @classmethod
