@@ -158,9 +158,9 @@ def simulate(name: str, subjects: int = SUBJECTS, seed: int = 0) -> pl.DataFrame
         rows = low + (high - low) * torch.rand(shape, dtype=torch.double)
         model = kind.make(functional.trials(rows), truth.answer(rows))
         for n in range(INITIAL_TRIALS + 1, max(CHECKPOINTS) + 1):
-            rows = suggest(model, kind.space, kind.rule, seed=n)
-            trial = functional.trials(rows)
-            model = model.condition_on_observations(trial, truth.answer(rows))
+            trial = suggest(model, kind.space, kind.rule, seed=n)
+            answers = truth.answer(functional.rows(trial))
+            model = model.condition_on_observations(trial, answers)
             if should_learn(n):
                 learn(model)
             if n in CHECKPOINTS:

@@ -24,7 +24,6 @@ from torch import Tensor
 
 from benchmarks.cases import Case
 from benchmarks.definitions import INITIAL_TRIALS, STUDIES
-from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models import ApproximateMarginalLogLikelihood
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.problems import (
@@ -32,6 +31,7 @@ from botorch_binary_context.problems import (
     RefractionProblem,
 )
 from botorch_binary_context.rules import recommend, suggest
+from botorch_binary_context.trials import TrialSpace
 
 #: The columns of the results. ``score`` is the performance of the parameters that are
 #: inferred to be best after an iteration, ``context`` the one of its trial, ``seconds``
@@ -147,9 +147,8 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
     for i in range(task.iterations):
         seed = derive_seed(task.study, task.function, task.rule, i)
         start = time.perf_counter()
-        points = suggest(model, space, task.rule, options, seed)  # seeds x sides x d
+        trial = suggest(model, space, task.rule, options, seed)
         seconds = (time.perf_counter() - start) / task.seeds
-        trial = problem.functional.trials(points)
         labels = draw_labels(problem, trial, noise[:, [INITIAL_TRIALS + i]])
         model = model.condition_on_observations(trial, labels)
         if INITIAL_TRIALS + i + 1 in case.refits:
@@ -158,7 +157,7 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
             fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
         best = recommend(model, space).unsqueeze(-2)  # seeds x 1 x (d - m)
         rows["score"].append(problem.score(best).squeeze(-1))
-        rows["context"].append(points[:, 0, 0])
+        rows["context"].append(problem.functional.rows(trial)[:, 0, 0])
         rows["seconds"].append(torch.full((task.seeds,), seconds))
         if isinstance(problem, RefractionProblem):
             sphere, cylinder = problem.error(best).squeeze(-2).unbind(-1)
@@ -178,8 +177,9 @@ def draw_randomness(task: Task, case: Case) -> tuple[Tensor, Tensor]:
         The first trials, ``seeds x n x d`` or ``seeds x n x 2 x d`` for duels, and
         uniform numbers, ``seeds x (n + iterations)``.
     """
-    space, sides = case.problem.space, case.problem.functional.num_rows
-    free = 1 + sides * space.parameter_bounds.shape[-1]
+    functional = case.problem.functional
+    box = TrialSpace(case.problem.space, functional)
+    free = box.bounds.shape[-1]
     generator = torch.Generator()
     first, noise = [], []
     for seed in range(task.seeds):
@@ -191,19 +191,8 @@ def draw_randomness(task: Task, case: Case) -> tuple[Tensor, Tensor]:
             numbers.append(
                 torch.rand(shape, generator=generator, dtype=torch.double, device="cpu")
             )
-    trials = _to_trials(space, torch.stack(first).to(task.device), sides)
-    return trials, torch.stack(noise).to(task.device)
-
-
-def _to_trials(space: ContextSpace, unit: Tensor, sides: int) -> Tensor:
-    """Trials from free variables in the unit cube; a duel has one context."""
-    low, high = space.context_bounds
-    context = torch.lerp(low, high, unit[..., :1])
-    parameters = unit[..., 1:].unflatten(-1, (sides, -1))
-    low, high = space.parameter_bounds
-    parameters = low + (high - low) * parameters
-    trials = space.join(parameters, context.unsqueeze(-2))
-    return trials if sides == 2 else trials.squeeze(-2)
+    rows = box.scale(torch.stack(first).to(task.device)).flatten(-3, -2)
+    return functional.trials(rows), torch.stack(noise).to(task.device)
 
 
 def draw_labels(problem: ContextProblem, trials: Tensor, noise: Tensor) -> Tensor:

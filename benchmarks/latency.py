@@ -81,7 +81,7 @@ def time_questions(path: Path, n: int) -> list[float]:
     parameters = [Real(f"x{i}", 0.0, 1.0) for i in range(DIM)]
     difficulty = Context("difficulty", reference=0.5, low=0.0, high=1.0, harder="up")
     settings = Settings(
-        NamedSpace(parameters, [difficulty]), PassFail(), initial_trials=n
+        NamedSpace(parameters, [difficulty]), PassFail(), seed=0, initial_trials=n
     )
     times = []
     with Experiment.create(path, settings) as experiment:

@@ -4,16 +4,36 @@ What a model says about trials, and how sure it is.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from botorch.posteriors import GPyTorchPosterior
 from torch import Tensor
 
 from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.posteriors import ExactPosterior
 
 # Draws from the true posterior: their error is a fiftieth of a standard deviation.
 NUM_SAMPLES = 2048
+
+
+class ExactModel(Protocol):
+    r"""A model that can be sampled without approximation, or an average of such."""
+
+    def exact_posterior(
+        self, X: Tensor, num_samples: int, seed: int = 0
+    ) -> ExactPosterior:
+        r"""The true posterior of the latent function, by sampling.
+
+        Args:
+            X: A ``batch_shape x q x d`` tensor.
+            num_samples: The number of draws.
+            seed: The seed of the draws.
+
+        Returns:
+            The posterior.
+        """
+        ...
 
 
 class Band(NamedTuple):
@@ -97,7 +117,7 @@ def threshold_band(model: LatentGP, line: Tensor, level: float, width: float) ->
 
 
 def exact_latent_band(
-    model: LatentGP, trials: Tensor, credible: float, num_samples: int = NUM_SAMPLES
+    model: ExactModel, trials: Tensor, credible: float, num_samples: int = NUM_SAMPLES
 ) -> Band:
     r"""The median of the latent function and its credible interval, by sampling.
 
@@ -116,7 +136,10 @@ def exact_latent_band(
 
 
 def exact_probability_band(
-    model: LatentGP, candidates: Tensor, credible: float, num_samples: int = NUM_SAMPLES
+    model: ExactModel,
+    candidates: Tensor,
+    credible: float,
+    num_samples: int = NUM_SAMPLES,
 ) -> Band:
     r"""The success probability and its credible interval, by sampling.
 
@@ -136,7 +159,7 @@ def exact_probability_band(
 
 
 def exact_threshold_band(
-    model: LatentGP,
+    model: ExactModel,
     line: Tensor,
     level: float,
     credible: float,

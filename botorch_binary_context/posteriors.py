@@ -257,7 +257,7 @@ class ExactPosterior(Posterior):
 
     @property
     def _within(self) -> Tensor:
-        """The variance of each Gaussian, ``batch_shape x q``."""
+        """The variance of the Gaussians, ``batch_shape x q``."""
         return clamp_variance(self.covariance.diagonal(dim1=-2, dim2=-1))
 
     @property
@@ -273,12 +273,13 @@ class ExactPosterior(Posterior):
     @property
     def variance(self) -> Tensor:
         """The posterior variance, ``batch_shape x q x 1``."""
-        return (self._within + self.means.var(dim=0)).unsqueeze(-1)
+        within = self._within.expand_as(self.means).mean(dim=0)
+        return (within + self.means.var(dim=0)).unsqueeze(-1)
 
     @property
     def variance_error(self) -> Tensor:
         """The Monte Carlo standard error of the variance, ``batch_shape x q x 1``."""
-        squares = (self.means - self.means.mean(dim=0)).square()
+        squares = (self.means - self.means.mean(dim=0)).square() + self._within
         return self._error(squares).unsqueeze(-1)
 
     @property
@@ -333,8 +334,7 @@ class ExactPosterior(Posterior):
         slope = wide.squeeze(-1) / (2 * step.view(-1, *[1] * self.means[0].ndim))
         center = self.quantile(value).squeeze(-1).unsqueeze(1)  # of every draw
         below = ndtr((center - self.means) * self._within.rsqrt())
-        error = below.std(dim=1) / self.num_samples**0.5
-        return (error * slope).unsqueeze(-1)
+        return (self._error(below, dim=1) * slope).unsqueeze(-1)
 
     def probability_quantile(self, value: Tensor) -> Tensor:
         r"""Quantiles of the success probability of trials at the points.
@@ -363,14 +363,92 @@ class ExactPosterior(Posterior):
         shape = torch.Size([1]) if sample_shape is None else torch.Size(sample_shape)
         index = torch.randint(self.num_samples, shape, device=self.device)
         means = self.means[index.flatten()].reshape(shape + self.means.shape[1:])
+        noise = torch.randn_like(means).unsqueeze(-1)
+        return means.unsqueeze(-1) + self._root(index) @ noise
+
+    def _root(self, index: Tensor) -> Tensor:
+        """Roots of the covariances of draws, or one that they share."""
         with warnings.catch_warnings():  # at rows of the data nothing is left to draw
             warnings.simplefilter("ignore", NumericalWarning)
-            root = psd_safe_cholesky(raise_variance(self.covariance))
-        noise = torch.randn_like(means).unsqueeze(-1)
-        return means.unsqueeze(-1) + root @ noise
+            return psd_safe_cholesky(raise_variance(self.covariance))
 
-    def _error(self, values: Tensor) -> Tensor:
-        return values.std(dim=0) / self.num_samples**0.5
+    def _error(self, values: Tensor, dim: int = 0) -> Tensor:
+        return values.std(dim=dim) / self.num_samples**0.5
+
+
+class AveragedPosterior(ExactPosterior):
+    r"""The true posterior, averaged over draws of the hyperparameters.
+
+    A mixture of Gaussians with means and covariances of their own. The draws of one
+    set of hyperparameters depend on each other, so that Monte Carlo errors are those
+    of a mean over the sets.
+    """
+
+    def __init__(self, parts: ExactPosterior, dim: int) -> None:
+        r"""
+        Args:
+            parts: The posteriors of all sets of hyperparameters.
+            dim: The batch dimension along which these are; the points are the last.
+        """
+        self._parts = parts
+        self._dim = dim
+        covariance = parts.covariance.movedim(dim - 1, 0)  # sets x batch_shape x q x q
+        super().__init__(self._join(parts.means), covariance, parts.likelihood)
+
+    @property
+    def num_sets(self) -> int:
+        """The number of sets of hyperparameters."""
+        return self.covariance.shape[0]
+
+    def _join(self, values: Tensor) -> Tensor:
+        """Draws of all sets as one dimension, the first, in the order of the sets."""
+        return values.movedim(self._dim, 0).flatten(0, 1)
+
+    @property
+    def _within(self) -> Tensor:
+        """The variance of each Gaussian, ``num_samples x batch_shape x q``."""
+        each = self.num_samples // self.num_sets
+        return super()._within.repeat_interleave(each, dim=0)
+
+    def _root(self, index: Tensor) -> Tensor:
+        each = self.num_samples // self.num_sets
+        return super()._root(index)[index // each]
+
+    def _probabilities(self) -> Tensor:
+        return self._join(self._parts._probabilities())
+
+    def contrasts(self) -> AveragedPosterior:
+        r"""The posterior of what trials at the points observe.
+
+        Returns:
+            A posterior over the ``n`` trials that the ``q`` rows make.
+        """
+        return AveragedPosterior(self._parts.contrasts(), self._dim)
+
+    def probability_quantile(self, value: Tensor) -> Tensor:
+        r"""Quantiles of the success probability of trials at the points.
+
+        Args:
+            value: Probabilities, a vector.
+
+        Returns:
+            A ``len(value) x batch_shape x n x 1`` tensor.
+        """
+        if next(self.likelihood.parameters(), None) is None:
+            return super().probability_quantile(value)
+        # Rates differ between the sets, so that the quantiles of what a trial observes
+        # do not tell those of its probability: one draw of each Gaussian does.
+        parts = self._parts.contrasts()
+        shape = [1] * parts.means.ndim
+        shape[0], shape[self._dim] = parts.num_samples, self.num_sets
+        z = _even_normals(self.num_samples).to(parts.means).reshape(shape)
+        values = parts.means + parts._within.sqrt() * z
+        found = self._join(self.likelihood.probability(values))
+        return torch.quantile(found, value.to(found), dim=0).unsqueeze(-1)
+
+    def _error(self, values: Tensor, dim: int = 0) -> Tensor:
+        sets = values.unflatten(dim, (self.num_sets, -1)).mean(dim=dim + 1)
+        return sets.std(dim=dim) / self.num_sets**0.5
 
 
 @GetSampler.register(ExactPosterior)
@@ -389,12 +467,19 @@ class _SeededSampler(StochasticSampler):
             return posterior.rsample(self.sample_shape)
 
 
+def _even_normals(number: int) -> Tensor:
+    """The quantiles of the normal distribution at even steps, in an order by chance."""
+    generator = torch.Generator().manual_seed(0)
+    order = torch.randperm(number, generator=generator, device="cpu")
+    return torch.special.ndtri((order.double() + 0.5) / number)
+
+
 def _mixture_quantile(means: Tensor, variance: Tensor, probability: float) -> Tensor:
-    """A quantile of mixtures of Gaussians of one variance, by Newton's method."""
-    scale = variance.sqrt()
-    deviation = (variance + means.var(dim=0)).sqrt()
-    low = means.amin(dim=0) - 9 * scale
-    high = means.amax(dim=0) + 9 * scale
+    """A quantile of mixtures of Gaussians, by Newton's method."""
+    scale = variance.sqrt().expand_as(means)
+    deviation = (variance.expand_as(means).mean(dim=0) + means.var(dim=0)).sqrt()
+    low = (means - 9 * scale).amin(dim=0)
+    high = (means + 9 * scale).amax(dim=0)
     x = means.mean(dim=0) + deviation * NormalDist().inv_cdf(probability)
     for _ in range(MAX_QUANTILE_STEPS):
         z = (x - means) / scale

@@ -31,8 +31,16 @@ ENTROPY_WIDTH_SQUARED = math.pi * math.log(2.0) / 2.0
 
 
 @lru_cache(maxsize=32)
-def _legendre(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Nodes and weights of Gauss-Legendre quadrature on ``[0, 1]``."""
+def legendre(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    r"""Nodes and weights of Gauss-Legendre quadrature on ``[0, 1]``.
+
+    Args:
+        dtype: Their dtype.
+        device: Their device.
+
+    Returns:
+        The nodes and the weights.
+    """
     nodes, weights = np.polynomial.legendre.leggauss(LEGENDRE_NODES)
     # A tensor made in inference mode could not be used with autograd later.
     with torch.inference_mode(False):
@@ -192,7 +200,7 @@ def probit_variance(h: Tensor, variance: Tensor) -> Tensor:
 
 
 def _probit_variance(h: Tensor, variance: Tensor) -> Tensor:
-    nodes, weights = _legendre(h.dtype, h.device)
+    nodes, weights = legendre(h.dtype, h.device)
     # asin(v / (1 + v)) without the infinite slope of asin at 1.
     angle = torch.atan(variance / (1 + 2 * variance).sqrt())
     exponent = h.square().unsqueeze(-1) / (1 + torch.sin(angle.unsqueeze(-1) * nodes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import json
 import re
 import shutil
 import tomllib
@@ -98,6 +99,59 @@ def add_citations(app: Any, docname: str, source: list[str]) -> None:
         source[0] += "\n".join(["\n```{eval-rst}", *lines, "```\n"])
 
 
+# The keys of settings, from the JSON schema that the package carries.
+
+SETTINGS = "settings"
+NESTED = ("feedback", "parameters", "contexts")
+SCHEMA = ROOT / "botorch_binary_context" / "experiment" / "settings.schema.json"
+
+
+def describe_type(schema: dict[str, Any]) -> str:
+    """What a key may be, in a few words."""
+    if "const" in schema:
+        return f"`{json.dumps(schema['const'])}`"
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
+    if "anyOf" in schema:
+        return " or ".join(describe_type(choice) for choice in schema["anyOf"])
+    if schema["type"] == "array":
+        return f"array of {describe_type(schema['items'])}"
+    words = {"object": "table", "integer": "whole number", "string": "text"}
+    return words.get(schema["type"], str(schema["type"]))
+
+
+def key_table(title: str, table: dict[str, Any]) -> list[str]:
+    """A section with the keys of a table of settings."""
+    lines = ["", f"## {title}", "", table["description"], ""]
+    lines += ["| key | value | meaning |", "|---|---|---|"]
+    for key, schema in table["properties"].items():
+        needed = " (needed)" if key in table["required"] else ""
+        if "properties" not in schema and "oneOf" not in schema:
+            meaning = schema.get("description", "which kind it is")
+            lines.append(f"| `{key}`{needed} | {describe_type(schema)} | {meaning} |")
+    return lines
+
+
+def settings_tables() -> list[str]:
+    """All tables of settings."""
+    schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    nested = {key: schema["properties"].pop(key) for key in NESTED}
+    lines = key_table("The settings themselves", schema)
+    for kind in nested["feedback"]["oneOf"]:
+        name = kind["properties"]["kind"]["const"]
+        lines += key_table(f"`[feedback]`: {name}", kind)
+    for kind in nested["parameters"]["items"]["oneOf"]:
+        name = kind["properties"]["type"]["const"]
+        lines += key_table(f"`[[parameters]]`: {name}", kind)
+    return lines + key_table("`[[contexts]]`", nested["contexts"]["items"])
+
+
+def add_settings(app: Any, docname: str, source: list[str]) -> None:
+    """Put the tables of settings on their page."""
+    if docname == SETTINGS:
+        source[0] += "\n".join([*settings_tables(), ""])
+
+
 # Test functions write their formula as an indented block, which reStructuredText would
 # take for prose with substitutions and footnotes.
 FORMULA = re.compile(r"^ +f\(x\) = ")
@@ -188,7 +242,7 @@ def add_list(app: Any, docname: str, source: list[str]) -> None:
 
 def always_read(app: Any, env: Any, *changes: Any) -> list[str]:
     """Pages with parts from elsewhere are read anew in every build."""
-    return [*LISTS, REFERENCES]
+    return [*LISTS, REFERENCES, SETTINGS]
 
 
 def setup(app: Any) -> None:
@@ -197,6 +251,7 @@ def setup(app: Any) -> None:
     app.connect("env-get-outdated", always_read)
     app.connect("source-read", add_list)
     app.connect("source-read", add_citations)
+    app.connect("source-read", add_settings)
     # Napoleon's own step has the priority 500.
     app.connect("autodoc-process-docstring", protect_summary, priority=400)
     app.connect("autodoc-process-docstring", edit_docstring, priority=600)

@@ -490,7 +490,7 @@ class TestInverseMillsRatio(StrictTestCase):
 
 class TestQuadratureCache(StrictTestCase):
     def test_usable_after_inference_mode(self) -> None:
-        probability._legendre.cache_clear()
+        probability.legendre.cache_clear()
         probability.hermite.cache_clear()
         mean, variance = double([0.5]), double([1.0])
         with torch.inference_mode():
@@ -502,7 +502,7 @@ class TestQuadratureCache(StrictTestCase):
         self.assertIsNotNone(mean.grad)
 
     def test_devices(self) -> None:
-        probability._legendre.cache_clear()
+        probability.legendre.cache_clear()
         probability.hermite.cache_clear()
         mean, variance = double([-1.0, 2.0]), double([0.5, 3.0])
         with RequireDevice():

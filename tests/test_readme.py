@@ -28,7 +28,7 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert abs(float(loop["best"]) - 0.7) < 0.1
     assert loop["exact"].mean.shape == loop["trials"].shape[:1] + (1,)
     assert loop["trial"].shape == (1, 2)
-    assert loop["duel"].shape == (2, 2)
+    assert loop["duel"].shape == (1, 2, 2)
     experiment = run_block(fourth)
     best = experiment["best"]
     assert set(best.parameters) == set(best.uncertainty) == {"sphere", "cylinder"}

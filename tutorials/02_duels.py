@@ -240,7 +240,7 @@ figure, axes = plt.subplots(1, 4, figsize=(17, 4.4), layout="constrained")
 best = recommend(model, space)
 for ax, (rule, name) in zip(axes, rules.items(), strict=True):
     filled = ax.contourf(side, side, chance, levels=levels, cmap="RdBu", alpha=0.6)
-    duel = proposals[rule]  # 40 x 2 x 2
+    duel = proposals[rule].squeeze(-3)  # 40 x 2 x 2
     style = {"c": duel[:, 0, 0], "cmap": "cividis", "vmin": 0, "vmax": 1}
     style |= {"edgecolors": "black", "s": 55, "zorder": 3, "clip_on": False}
     points = ax.scatter(duel[:, 0, 1], duel[:, 1, 1], **style)
@@ -262,8 +262,7 @@ _ = figure.colorbar(points, ax=axes, label="context s of the duel", shrink=0.8)
 # %% [markdown]
 # ## One experiment
 #
-# `suggest` returns one duel, `2 x d`; a model takes a set of duels, `n x 2 x d`, so
-# there is an `unsqueeze(-3)` in the loop.
+# `suggest` returns duels in the layout that a model takes, `1 x 2 x d` for one of them.
 
 # %%
 torch.manual_seed(5)
@@ -271,8 +270,7 @@ trials = random_duels(4)
 model = make_model(trials, problem.observe(trials))
 for _ in range(4 if SMOKE_TEST else 26):
     duel = suggest(model, space, rule="muc-ald")
-    answer = problem.observe(duel.unsqueeze(-3))
-    model = model.condition_on_observations(duel.unsqueeze(-3), answer)
+    model = model.condition_on_observations(duel, problem.observe(duel))
 best = recommend(model, space)
 print(f"recommended x = {best.item():.3f}, value {problem.score(best):.3f}")
 print(f"the optimum has the value {problem.optimal_score:.3f}")
@@ -338,7 +336,7 @@ def run_experiments(rule):
     model = make_model(trials, problem.observe(trials))
     values = []
     for _ in range(num_duels):
-        duel = suggest(model, space, rule).unsqueeze(-3)
+        duel = suggest(model, space, rule)
         model = model.condition_on_observations(duel, problem.observe(duel))
         values.append(problem.score(recommend(model, space)))
     return torch.stack(values, dim=-1)  # seeds x duels

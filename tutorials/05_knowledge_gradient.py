@@ -366,7 +366,7 @@ with torch.no_grad():
     gain = preferential(contests.flatten(0, 1)).reshape(pairs.shape[:-1])
     told = BernoulliMutualInformation(preferences)(contests.flatten(0, 1))
     told = told.reshape(pairs.shape[:-1])
-duel = suggest(preferences, duel_space, rule="kg", seed=0)  # 2 x 2
+duel = suggest(preferences, duel_space, rule="kg", seed=0)[0]  # 2 x 2
 
 # %%
 figure, axes = plt.subplots(1, 3, figsize=(16, 4.6), layout="constrained")

@@ -10,6 +10,10 @@ from botorch_binary_context.acquisition.analytic import (
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
 )
+from botorch_binary_context.acquisition.goal_bounds import (
+    GoalUpperConfidenceBound,
+    LatentGoalUpperConfidenceBound,
+)
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
 )
@@ -20,6 +24,9 @@ from botorch_binary_context.acquisition.one_shot import (
     OneShotContextualBinaryKnowledgeGradient,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
+from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
+    SampledKnowledgeGradient,
+)
 from botorch_binary_context.acquisition.targeted import TargetedInformation
 
 __all__ = [
@@ -27,10 +34,13 @@ __all__ = [
     "BinaryUpperConfidenceBound",
     "ContextualBinaryKnowledgeGradient",
     "ContextualJointEntropySearch",
+    "GoalUpperConfidenceBound",
+    "LatentGoalUpperConfidenceBound",
     "LatentUpperConfidenceBound",
     "MaximallyUncertainChallenge",
     "MomentMatchedKnowledgeGradient",
     "OneShotContextualBinaryKnowledgeGradient",
+    "SampledKnowledgeGradient",
     "TargetedInformation",
     "gen_one_shot_knowledge_gradient_initial_conditions",
     "input_constructors",

@@ -15,8 +15,14 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
+from botorch_binary_context.acquisition.joint_information import (
+    MAX_JOINT,
+    PendingOutcomes,
+)
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.pending import check_pending, expect_outcomes
+from botorch_binary_context.probability import bernoulli_entropy
 
 DEFAULT_BETA = NormalDist().inv_cdf(0.95)
 
@@ -34,14 +40,21 @@ class BinaryUpperConfidenceBound(TrialAcquisitionFunction):
         >>> acqf(space.at_reference(x).unsqueeze(-2))
     """
 
-    def __init__(self, model: LatentGP, beta: float = DEFAULT_BETA) -> None:
+    def __init__(
+        self,
+        model: LatentGP,
+        beta: float = DEFAULT_BETA,
+        X_pending: Tensor | None = None,
+    ) -> None:
         r"""
         Args:
             model: A model of pass/fail outcomes.
             beta: The weight of the standard deviation.
+            X_pending: Pending trials, ``n x d``.
         """
         super().__init__(model, functional=VALUE)
         self.beta = beta
+        self.set_X_pending(X_pending)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The bound.
@@ -81,11 +94,51 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
     pass/fail outcomes a candidate is one row; on a preference model it is a duel, a
     ``q = 2`` batch.
 
+    With pending trials it is the information beyond theirs, which all of their joint
+    outcomes are looked at for [Kirsch2019batchbald]_: a sequence of trials chosen like
+    that is a batch that is informative as a whole. If more than
+    ``joint_information.MAX_JOINT`` are pending, the first of them are taken to come out
+    as is to be expected.
+
     Example:
         >>> acqf = BernoulliMutualInformation(model)
-        >>> optimize_acqf(acqf, bounds, q=1, num_restarts=10, raw_samples=512,
-        ...               options={"nonnegative": True})
+        >>> optimize_acqf(acqf, bounds, q=4, num_restarts=10, raw_samples=512,
+        ...               sequential=True, options={"nonnegative": True})
     """
+
+    def __init__(self, model: LatentGP, X_pending: Tensor | None = None) -> None:
+        r"""
+        Args:
+            model: A model of pass/fail outcomes or duels.
+            X_pending: The rows of pending trials.
+        """
+        super().__init__(model)
+        self.joint: PendingOutcomes | None = None
+        self.set_X_pending(X_pending)
+
+    def expect(self, pending: Tensor | None) -> LatentGP:
+        r"""The model given the expected outcomes of trials that are too many.
+
+        Args:
+            pending: The trials, in the layout of ``train_X``, or None.
+
+        Returns:
+            The model.
+        """
+        self.joint = None
+        if pending is None:
+            return self.answered
+        check_pending(self.answered, pending)
+        functional = self.answered.functional
+        dim = -functional.trial_dim - 1
+        many = max(pending.shape[dim] - MAX_JOINT, 0)
+        first, rest = pending.split([many, pending.shape[dim] - many], dim=dim)
+        model = expect_outcomes(self.answered, first)
+        rows = functional.rows(rest)
+        rows = rows.unflatten(-2, (-1, functional.num_rows))
+        shape = (*model.batch_shape, *rows.shape[-3:])
+        self.joint = PendingOutcomes.of(model, rows.expand(shape))
+        return model
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The mutual information, in ``[0, ln 2]``.
@@ -96,9 +149,14 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        return self.model.values_of(X).evaluate(
-            self.model.likelihood.mutual_information
-        )
+        candidates, likelihood = self.model.values_of(X), self.model.likelihood
+        if self.joint is None:
+            return candidates.evaluate(likelihood.mutual_information)
+        mean, variance = candidates.moments()
+        predicted = bernoulli_entropy(likelihood.expected_probability(mean, variance))
+        noise = predicted - likelihood.mutual_information(mean, variance)
+        left = self.joint.conditional_entropy(candidates, mean, variance)
+        return candidates.unfold((left - noise).clamp_min(0.0))
 
 
 class MaximallyUncertainChallenge(TrialAcquisitionFunction):
@@ -113,15 +171,19 @@ class MaximallyUncertainChallenge(TrialAcquisitionFunction):
 
     incumbent: Tensor
 
-    def __init__(self, model: LatentGP, incumbent: Tensor) -> None:
+    def __init__(
+        self, model: LatentGP, incumbent: Tensor, X_pending: Tensor | None = None
+    ) -> None:
         r"""
         Args:
             model: A preference model.
             incumbent: The current best trial, a ``batch_shape x d`` tensor with the
                 context that the challenger is compared in.
+            X_pending: The rows of pending duels, ``2n x d``.
         """
         super().__init__(model, functional=DIFFERENCE)
         self.register_buffer("incumbent", incumbent)
+        self.set_X_pending(X_pending)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The variance of the outcome's probability.
@@ -137,6 +199,18 @@ class MaximallyUncertainChallenge(TrialAcquisitionFunction):
         return duels.evaluate(lambda mean, variance: moments(mean, variance)[1])
 
 
+def check_one_row(X: Tensor) -> None:
+    r"""Raise an error unless candidates are one row each.
+
+    Args:
+        X: A ``batch_shape x q x d`` tensor of candidates.
+    """
+    if X.shape[-2] != 1:
+        raise UnsupportedError(
+            f"Expected candidates of ``X`` to be one row, but got {X.shape[-2]} rows."
+        )
+
+
 def pair_with(X: Tensor, opponent: Tensor) -> Tensor:
     r"""Duels of every candidate against an opponent.
 
@@ -147,10 +221,7 @@ def pair_with(X: Tensor, opponent: Tensor) -> Tensor:
     Returns:
         A ``batch_shape x 2 x d`` tensor, the candidate first.
     """
-    if X.shape[-2] != 1:
-        raise UnsupportedError(
-            f"Expected candidates of ``X`` to be one row, but got {X.shape[-2]} rows."
-        )
+    check_one_row(X)
     opponent = opponent.unsqueeze(-2).to(X)
     shape = torch.broadcast_shapes(X.shape, opponent.shape)
     return torch.cat([X.expand(shape), opponent.expand(shape)], dim=-2)

@@ -16,7 +16,9 @@ from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import VALUE, Functional
+from botorch_binary_context.goals import Goal, LinearGoal
 from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.pending import expect_outcomes
 
 
 def match_space(space: ContextSpace, model: LatentGP) -> ContextSpace:
@@ -38,15 +40,35 @@ def match_space(space: ContextSpace, model: LatentGP) -> ContextSpace:
     return space.to(model.datapoints)
 
 
+def check_linear(goal: Goal, name: str) -> LinearGoal:
+    r"""The goal, if it is linear.
+
+    Args:
+        goal: The goal.
+        name: The name of what works for linear goals only.
+
+    Returns:
+        The goal.
+    """
+    if isinstance(goal, LinearGoal):
+        return goal
+    raise UnsupportedError(
+        f"Expected ``goal`` to be linear in the latent function for {name}, such as "
+        f"``AtContext`` or ``ContextAverage``, but got {goal}."
+    )
+
+
 class TrialAcquisitionFunction(AcquisitionFunction):
     r"""Scores candidates, each the rows of one trial: two for a duel.
 
     A subclass implements :meth:`evaluate`, and names the functional that its
-    candidates observe if it is for one only.
+    candidates observe if it is for one only. What it computes from the model once for
+    all candidates, it computes in :meth:`prepare`.
     """
 
     model: LatentGP
-    X_pending: Tensor | None = None  # what sequential optimisation asks for
+    answered: LatentGP
+    X_pending: Tensor | None
 
     def __init__(self, model: LatentGP, functional: Functional | None = None) -> None:
         r"""
@@ -62,6 +84,8 @@ class TrialAcquisitionFunction(AcquisitionFunction):
                 f"{type(self).__name__}, but got a {type(model).__name__}."
             )
         super().__init__(model=model)
+        self.answered = model
+        self.X_pending = None
 
     @t_batch_mode_transform()  # pyright: ignore[reportArgumentType]
     @average_over_ensemble_models  # pyright: ignore[reportArgumentType]
@@ -88,14 +112,32 @@ class TrialAcquisitionFunction(AcquisitionFunction):
         """
 
     def set_X_pending(self, X_pending: Tensor | None = None) -> None:
-        r"""Refuse pending points, which have no label to go by.
+        r"""Take pending trials into account, which were asked but not answered yet.
 
         Args:
-            X_pending: None, or an error is raised.
+            X_pending: The rows of the trials, ``batch_shape x (n num_rows) x d``; rows
+                of a duel are consecutive. None if no trial is pending.
         """
-        if X_pending is not None:
-            raise UnsupportedError(
-                "Expected ``X_pending`` to be None, but got a tensor of shape "
-                f"{list(X_pending.shape)}: condition the model on labels of pending "
-                "trials, for example by ``model.fantasize``."
-            )
+        self.X_pending = X_pending
+        pending = None
+        if X_pending is not None and X_pending.shape[-2] > 0:
+            X_pending = X_pending.detach().to(self.answered.train_targets)
+            pending = self.answered.functional.trials(X_pending)
+        self.model = self.expect(pending)
+        self.prepare()
+
+    def expect(self, pending: Tensor | None) -> LatentGP:
+        r"""The model that takes pending trials into account.
+
+        Args:
+            pending: The trials, in the layout of ``train_X``, or None.
+
+        Returns:
+            The model, here as if they had come out as is to be expected.
+        """
+        if pending is None:
+            return self.answered
+        return expect_outcomes(self.answered, pending)
+
+    def prepare(self) -> None:
+        r"""Compute what all candidates share, anew whenever the model has changed."""

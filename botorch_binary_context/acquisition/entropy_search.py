@@ -8,6 +8,8 @@ Contextual joint entropy search: trials that teach most about the optimum itself
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -16,7 +18,10 @@ from botorch_binary_context.acquisition.base import (
     match_space,
 )
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.functionals import VALUE
+from botorch_binary_context.functionals import VALUE, Functional
+from botorch_binary_context.goals import AtReference, Goal, LinearGoal
+from botorch_binary_context.goals.sampled import joint_root
+from botorch_binary_context.models.functional_values import FunctionalValues
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.covariance import clamp_variance
 from botorch_binary_context.numerics.optim import SearchOptions, maximize
@@ -37,25 +42,120 @@ def maximize_paths(
     space: ContextSpace,
     seed: int = 0,
     options: SearchOptions = PATH_SEARCH,
+    goal: Goal = AtReference(),  # noqa: B008
 ) -> tuple[Tensor, Tensor]:
-    r"""The maxima of sample paths in the reference context.
+    r"""The maxima of a goal on sample paths.
 
     Args:
         paths: The paths.
         space: The box of the trials.
         seed: The seed of the search.
         options: The effort of the search.
+        goal: What the parameters should be good at.
 
     Returns:
-        The maximisers, ``sample_shape x batch_shape x (d - m)`` parameters, and the
+        The maximizers, ``sample_shape x batch_shape x (d - m)`` parameters, and the
         maxima, ``sample_shape x batch_shape``.
     """
 
     def values_at(parameters: Tensor) -> Tensor:
-        return paths(space.at_reference(parameters).unsqueeze(-2)).squeeze(-1)
+        return goal.combine(paths(goal.rows(space, parameters)), paths.model)
 
     shape = paths.weights.shape[:-1]
     return maximize(values_at, space.parameter_bounds, shape, options, seed=seed)
+
+
+@dataclass(frozen=True)
+class KnownOptima:
+    r"""What the posterior would be if one knew the optimum of a function.
+
+    The optimum of each of ``M`` functions is known by ``R`` numbers: one for a linear
+    goal, its value in each context for others.
+
+    Attributes:
+        values: The numbers, ``M R`` in all.
+        projected: ``values.project()``, ``batch_shape x n x (M R)``.
+        root: A factor of their covariance, ``batch_shape x M x R x R``.
+        surprise: By how much they are not as expected, in the coordinates of the
+            factor, ``batch_shape x M x R``.
+    """
+
+    values: FunctionalValues
+    projected: Tensor
+    root: Tensor
+    surprise: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        model: LatentGP,
+        rows: Tensor,
+        values: Tensor,
+        functional: Functional | None = None,
+    ) -> KnownOptima:
+        r"""Optima that are known by the values of the latent function.
+
+        Args:
+            model: The model.
+            rows: The rows of the optima, ``M x batch_shape x K x d``.
+            values: A functional of the rows, ``M x batch_shape``, or the latent values
+                of all of them, ``M x batch_shape x K``.
+            functional: The functional, or None.
+
+        Returns:
+            The optima, without a graph.
+        """
+        with torch.no_grad():
+            if functional is None:
+                rows = rows.movedim(-2, 1).flatten(0, 1).unsqueeze(-2)
+            else:
+                values = values.unsqueeze(-1)
+            number, size = values.shape[0], values.shape[-1]
+            # Of all optima at once: they are rows of one matrix.
+            known = model.values_of(rows, VALUE if functional is None else functional)
+            projected = known.project()  # batch_shape x n x (M R)
+            mean, variance = known.moments()
+            root = variance.sqrt()[..., None, None]
+            if size > 1:
+                root = _blocks(known.covariance(known, projected), number)
+                root = joint_root(root)
+            gap = values.movedim(0, -2) - mean.unflatten(-1, (number, size))
+            return cls(known, projected, root, _solve(root, gap.unsqueeze(-1)))
+
+    def expected_probability(
+        self, candidates: FunctionalValues, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        r"""The success probability of candidates if one optimum were known.
+
+        Args:
+            candidates: What the candidates observe.
+            mean: Its posterior mean, ``batch_shape x T``.
+            variance: Its posterior variance, ``batch_shape x T``.
+
+        Returns:
+            A ``batch_shape x T x M`` tensor.
+        """
+        covar = candidates.covariance(self.values, self.projected)
+        number = self.root.shape[-3]
+        # batch_shape x M x R x T
+        covar = covar.unflatten(-1, (number, -1)).movedim(-3, -1)
+        loading = torch.linalg.solve_triangular(self.root, covar, upper=False)
+        shift = (loading * self.surprise.unsqueeze(-1)).sum(dim=-2).mT
+        explained = loading.square().sum(dim=-2).mT
+        return self.values.model.likelihood.expected_probability(
+            mean.unsqueeze(-1) + shift,
+            clamp_variance(variance.unsqueeze(-1) - explained),
+        )
+
+
+def _solve(root: Tensor, gap: Tensor) -> Tensor:
+    return torch.linalg.solve_triangular(root, gap, upper=False).squeeze(-1)
+
+
+def _blocks(covar: Tensor, number: int) -> Tensor:
+    """The blocks on the diagonal of ``... x (M R) x (M R)``, ``... x M x R x R``."""
+    blocks = covar.unflatten(-1, (number, -1)).unflatten(-3, (number, -1))
+    return blocks.diagonal(dim1=-4, dim2=-2).movedim(-1, -3)
 
 
 class ContextualJointEntropySearch(TrialAcquisitionFunction):
@@ -84,6 +184,8 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
         num_paths: int = 16,
         mixture: bool = False,
         seed: int | None = None,
+        goal: Goal = AtReference(),  # noqa: B008
+        X_pending: Tensor | None = None,
     ) -> None:
         r"""
         Args:
@@ -93,32 +195,38 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
             mixture: Whether the first entropy is that of the mixture of the conditioned
                 predictions, or of the model's prediction.
             seed: The seed of the draw.
+            goal: What the parameters should be good at.
+            X_pending: The rows of pending trials.
         """
         super().__init__(model)
-        space = match_space(space, model)
-        paths = draw_sample_paths(model, num_paths, space.bounds, MAX_FEATURES, seed)
-        optima, values = maximize_paths(paths, space, options=ROUGH_PATH_SEARCH)
+        self.space = match_space(space, model)
+        self.goal = goal
         self.mixture = mixture
-        self.set_optima(
-            space.at_reference(optima).movedim(0, -2), values.movedim(0, -1)
+        self._draw = num_paths, seed
+        self.set_X_pending(X_pending)
+
+    def prepare(self) -> None:
+        r"""Draw functions, and find their optima."""
+        space, (number, seed) = self.space, self._draw
+        paths = draw_sample_paths(self.model, number, space.bounds, MAX_FEATURES, seed)
+        optima, values = maximize_paths(
+            paths, space, options=ROUGH_PATH_SEARCH, goal=self.goal
         )
+        rows = self.goal.rows(space, optima)  # M x batch_shape x K x d
+        if isinstance(self.goal, LinearGoal):
+            self.known = KnownOptima.of(self.model, rows, values, self.goal.functional)
+        else:
+            self.known = KnownOptima.of(self.model, rows, paths(rows))
 
     def set_optima(self, optima: Tensor, values: Tensor) -> None:
         r"""Set the optima that candidates are to be informative about.
 
         Args:
-            optima: ``batch_shape x M x d`` points in the reference context.
+            optima: ``batch_shape x M x d`` points in one context.
             values: The values there, ``batch_shape x M``.
         """
-        with torch.no_grad():
-            # Of all optima at once: they are rows of one matrix.
-            self.optima = self.model.values_of(
-                optima.movedim(-2, 0)[..., None, :], VALUE
-            )
-            # With the candidate's k, the explained part of the covariance.
-            self.projected = self.optima.project()  # batch_shape x n x M
-            mean, self.variance = self.optima.moments()
-            self.surprise = (values - mean) / self.variance  # batch_shape x M
+        rows = optima.movedim(-2, 0).unsqueeze(-2)
+        self.known = KnownOptima.of(self.model, rows, values.movedim(-1, 0), VALUE)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The information about the optimum.
@@ -132,12 +240,7 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
         likelihood = self.model.likelihood
         candidates = self.model.values_of(X)
         mean, squares = candidates.moments()  # batch_shape x T
-        covar = candidates.covariance(self.optima, self.projected)
-        explained = covar.square() / self.variance.unsqueeze(-2)
-        conditioned = likelihood.expected_probability(
-            mean.unsqueeze(-1) + covar * self.surprise.unsqueeze(-2),
-            clamp_variance(squares.unsqueeze(-1) - explained),
-        )  # batch_shape x T x M
+        conditioned = self.known.expected_probability(candidates, mean, squares)
         if self.mixture:
             predicted = conditioned.mean(dim=-1)
         else:

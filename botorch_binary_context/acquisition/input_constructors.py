@@ -21,6 +21,10 @@ from botorch_binary_context.acquisition.analytic import (
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
 )
+from botorch_binary_context.acquisition.goal_bounds import (
+    GoalUpperConfidenceBound,
+    LatentGoalUpperConfidenceBound,
+)
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
 )
@@ -30,49 +34,91 @@ from botorch_binary_context.acquisition.moment_matched import (
 from botorch_binary_context.acquisition.one_shot import (
     OneShotContextualBinaryKnowledgeGradient,
 )
+from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
+    SampledKnowledgeGradient,
+)
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.goals import AtReference, Goal, LinearGoal
 from botorch_binary_context.models.latent_gp import LatentGP
 
 
 @acqf_input_constructor(BinaryUpperConfidenceBound, LatentUpperConfidenceBound)
-def construct_inputs_ucb(model: LatentGP, beta: float = DEFAULT_BETA) -> dict[str, Any]:
+def construct_inputs_ucb(
+    model: LatentGP, beta: float = DEFAULT_BETA, X_pending: Tensor | None = None
+) -> dict[str, Any]:
     r"""Arguments of the upper confidence bounds.
 
     Args:
         model: The model.
         beta: The weight of the standard deviation.
+        X_pending: The rows of pending trials.
 
     Returns:
         A dict mapping the names of arguments to their values.
     """
-    return {"model": model, "beta": beta}
+    return {"model": model, "beta": beta, "X_pending": X_pending}
+
+
+@acqf_input_constructor(GoalUpperConfidenceBound, LatentGoalUpperConfidenceBound)
+def construct_inputs_goal_ucb(
+    model: LatentGP,
+    space: ContextSpace,
+    goal: Goal = AtReference(),  # noqa: B008
+    beta: float = DEFAULT_BETA,
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of the upper confidence bounds of goals.
+
+    Args:
+        model: The model.
+        space: The box of the trials.
+        goal: What the parameters should be good at.
+        beta: The weight of the standard deviation.
+        X_pending: The rows of pending trials.
+
+    Returns:
+        A dict mapping the names of arguments to their values.
+    """
+    return {
+        "model": model,
+        "space": space,
+        "goal": goal,
+        "beta": beta,
+        "X_pending": X_pending,
+    }
 
 
 @acqf_input_constructor(BernoulliMutualInformation)
-def construct_inputs_mutual_information(model: LatentGP) -> dict[str, Any]:
+def construct_inputs_mutual_information(
+    model: LatentGP, X_pending: Tensor | None = None
+) -> dict[str, Any]:
     r"""Arguments of the mutual information.
 
     Args:
         model: The model.
+        X_pending: The rows of pending trials.
 
     Returns:
         A dict mapping the names of arguments to their values.
     """
-    return {"model": model}
+    return {"model": model, "X_pending": X_pending}
 
 
 @acqf_input_constructor(MaximallyUncertainChallenge)
-def construct_inputs_challenge(model: LatentGP, incumbent: Tensor) -> dict[str, Any]:
+def construct_inputs_challenge(
+    model: LatentGP, incumbent: Tensor, X_pending: Tensor | None = None
+) -> dict[str, Any]:
     r"""Arguments of the maximally uncertain challenge.
 
     Args:
         model: The model.
         incumbent: The current best trial.
+        X_pending: The rows of pending duels.
 
     Returns:
         A dict mapping the names of arguments to their values.
     """
-    return {"model": model, "incumbent": incumbent}
+    return {"model": model, "incumbent": incumbent, "X_pending": X_pending}
 
 
 @acqf_input_constructor(ContextualBinaryKnowledgeGradient)
@@ -81,6 +127,8 @@ def construct_inputs_knowledge_gradient(
     space: ContextSpace,
     num_points: int = 128,
     current_value: Tensor | None = None,
+    goal: LinearGoal = AtReference(),  # noqa: B008
+    X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
     r"""Arguments of the knowledge gradient.
 
@@ -89,6 +137,8 @@ def construct_inputs_knowledge_gradient(
         space: The box of the trials.
         num_points: How many points the inner maximum is first sought among.
         current_value: The maximum of the posterior mean.
+        goal: What the parameters should be good at.
+        X_pending: The rows of pending trials.
 
     Returns:
         A dict mapping the names of arguments to their values.
@@ -98,12 +148,18 @@ def construct_inputs_knowledge_gradient(
         "space": space,
         "num_points": num_points,
         "current_value": current_value,
+        "goal": goal,
+        "X_pending": X_pending,
     }
 
 
 @acqf_input_constructor(MomentMatchedKnowledgeGradient)
 def construct_inputs_moment_matched_knowledge_gradient(
-    model: LatentGP, space: ContextSpace, num_points: int = 128
+    model: LatentGP,
+    space: ContextSpace,
+    num_points: int = 128,
+    goal: LinearGoal = AtReference(),  # noqa: B008
+    X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
     r"""Arguments of the knowledge gradient in closed form.
 
@@ -111,16 +167,57 @@ def construct_inputs_moment_matched_knowledge_gradient(
         model: The model.
         space: The box of the trials.
         num_points: How many points the inner maximum is first sought among.
+        goal: What the parameters should be good at.
+        X_pending: The rows of pending trials.
 
     Returns:
         A dict mapping the names of arguments to their values.
     """
-    return {"model": model, "space": space, "num_points": num_points}
+    return {
+        "model": model,
+        "space": space,
+        "num_points": num_points,
+        "goal": goal,
+        "X_pending": X_pending,
+    }
+
+
+@acqf_input_constructor(SampledKnowledgeGradient)
+def construct_inputs_sampled_knowledge_gradient(
+    model: LatentGP,
+    space: ContextSpace,
+    goal: Goal,
+    num_points: int = 32,
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of the knowledge gradient by joint draws.
+
+    Args:
+        model: The model.
+        space: The box of the trials.
+        goal: What the parameters should be good at.
+        num_points: How many points the inner maximum is sought among.
+        X_pending: The rows of pending trials.
+
+    Returns:
+        A dict mapping the names of arguments to their values.
+    """
+    return {
+        "model": model,
+        "space": space,
+        "goal": goal,
+        "num_points": num_points,
+        "X_pending": X_pending,
+    }
 
 
 @acqf_input_constructor(OneShotContextualBinaryKnowledgeGradient)
 def construct_inputs_one_shot_knowledge_gradient(
-    model: LatentGP, space: ContextSpace, current_value: Tensor | None = None
+    model: LatentGP,
+    space: ContextSpace,
+    current_value: Tensor | None = None,
+    goal: LinearGoal = AtReference(),  # noqa: B008
+    X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
     r"""Arguments of the one-shot knowledge gradient.
 
@@ -128,11 +225,19 @@ def construct_inputs_one_shot_knowledge_gradient(
         model: The model.
         space: The box of the trials.
         current_value: The maximum of the posterior mean.
+        goal: What the parameters should be good at.
+        X_pending: The rows of pending trials.
 
     Returns:
         A dict mapping the names of arguments to their values.
     """
-    return {"model": model, "space": space, "current_value": current_value}
+    return {
+        "model": model,
+        "space": space,
+        "current_value": current_value,
+        "goal": goal,
+        "X_pending": X_pending,
+    }
 
 
 @acqf_input_constructor(ContextualJointEntropySearch)
@@ -142,6 +247,8 @@ def construct_inputs_joint_entropy_search(
     num_paths: int = 16,
     mixture: bool = False,
     seed: int | None = None,
+    goal: Goal = AtReference(),  # noqa: B008
+    X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
     r"""Arguments of contextual joint entropy search.
 
@@ -151,6 +258,8 @@ def construct_inputs_joint_entropy_search(
         num_paths: The number of functions drawn from the posterior.
         mixture: Whether the first entropy is that of the mixture.
         seed: The seed of the draw.
+        goal: What the parameters should be good at.
+        X_pending: The rows of pending trials.
 
     Returns:
         A dict mapping the names of arguments to their values.
@@ -161,4 +270,6 @@ def construct_inputs_joint_entropy_search(
         "num_paths": num_paths,
         "mixture": mixture,
         "seed": seed,
+        "goal": goal,
+        "X_pending": X_pending,
     }

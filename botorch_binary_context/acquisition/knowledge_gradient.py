@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from botorch_binary_context.acquisition.base import (
     TrialAcquisitionFunction,
+    check_linear,
     match_space,
 )
 from botorch_binary_context.acquisition.fantasies import (
@@ -29,12 +29,12 @@ from botorch_binary_context.acquisition.fantasies import (
 )
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.functionals import VALUE
+from botorch_binary_context.goals import AtReference, LinearGoal
 from botorch_binary_context.inference import Laplace
 from botorch_binary_context.models.functional_values import FunctionalValues
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.batching import expand_batch, fold, unfold
-from botorch_binary_context.numerics.optim import climb
+from botorch_binary_context.numerics.optim import climb, draw_points
 
 POLISH_EVALUATIONS = 30
 # The envelope theorem holds at the maximum: the gradient's error is that of the
@@ -135,6 +135,8 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
         model: LatentGP,
         space: ContextSpace,
         current_value: Tensor | None = None,
+        goal: LinearGoal = AtReference(),  # noqa: B008
+        X_pending: Tensor | None = None,
     ) -> None:
         r"""
         Args:
@@ -143,22 +145,33 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
             space: The box of the trials.
             current_value: The maximum of the posterior mean, ``batch_shape``; computed
                 if not given.
+            goal: What the parameters should be good at.
+            X_pending: The rows of pending trials.
         """
         if not isinstance(model.inference, Laplace):
             model = model.with_inference(Laplace())
         super().__init__(model)
         model.eval()
         self.space = match_space(space, model)
+        self.goal = check_linear(goal, type(self).__name__)
+        self._given_value = current_value
+        self.set_X_pending(X_pending)
+
+    def prepare(self) -> None:
+        r"""Factor the old posterior, and find the current best."""
+        model, value = self.model, self._given_value
         self.shared = Shared.of(model)
         best = self.space.parameter_bounds[:0].expand(*model.batch_shape, -1, -1)
-        if current_value is None:
-            maximizer, current_value = maximize_posterior_mean(model, self.space)
+        if value is None:
+            maximizer, value = maximize_posterior_mean(
+                model, self.space, goal=self.goal
+            )
             best = maximizer.unsqueeze(-2)
         self.best = best  # batch_shape x 1 x (d - m), or x 0 if it is not known
-        self.current_value = current_value
+        self.current_value = value
 
     def values_at(self, parameters: Tensor) -> FunctionalValues:
-        r"""The latent function at parameters in the reference context.
+        r"""The goal at parameters.
 
         Args:
             parameters: A ``batch_shape x J x (d - m)`` tensor.
@@ -166,8 +179,7 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
         Returns:
             ``J`` values.
         """
-        rows = self.model.transform_inputs(self.space.at_reference(parameters))
-        return FunctionalValues(self.model, VALUE, rows.shape[:-1], rows)
+        return self.goal.values(self.model, self.space, parameters)
 
     def evaluate_at(
         self, X: Tensor, inner_parameters: Tensor, accuracy: Accuracy = EXACT
@@ -227,25 +239,30 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         num_points: int = 128,
         current_value: Tensor | None = None,
         seed: int = 0,
+        goal: LinearGoal = AtReference(),  # noqa: B008
+        X_pending: Tensor | None = None,
     ) -> None:
         r"""
         Args:
             model: A model of pass/fail outcomes or duels.
-            space: The box of the trials; the inner maximum is in its reference context.
+            space: The box of the trials.
             num_points: How many quasi-random points the inner maximum is first sought
                 among, beside those of the training data and the current best.
             current_value: The maximum of the posterior mean, ``batch_shape``; computed
                 if not given.
             seed: The seed of the quasi-random points.
+            goal: What the parameters should be good at.
+            X_pending: The rows of pending trials.
         """
-        super().__init__(model, space, current_value)
-        sobol = draw_sobol_samples(
-            self.space.parameter_bounds, n=num_points, q=1, seed=seed
-        )
-        self._set_points(sobol.squeeze(-2))
+        self._sobol = num_points, seed
+        super().__init__(model, space, current_value, goal, X_pending)
 
-    def _set_points(self, sobol: Tensor) -> None:
+    def prepare(self) -> None:
+        r"""Choose the points that the inner maximum is first sought among."""
+        super().prepare()
         model, batch_shape = self.model, self.model.batch_shape
+        number, seed = self._sobol
+        sobol = draw_points(self.space.parameter_bounds, number, seed)
         low, high = self.space.parameter_bounds
         train = self.space.parameters(model.original_datapoints).clamp(low, high)
         parts = [sobol, train, self.best]

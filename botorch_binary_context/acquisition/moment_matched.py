@@ -17,16 +17,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from botorch_binary_context.acquisition.base import (
     TrialAcquisitionFunction,
+    check_linear,
     match_space,
 )
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.functionals import VALUE
+from botorch_binary_context.goals import AtReference, LinearGoal
 from botorch_binary_context.models.functional_values import (
     FunctionalValues,
     compute_together,
@@ -34,7 +34,11 @@ from botorch_binary_context.models.functional_values import (
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.batching import expand_batch, fold, unfold
 from botorch_binary_context.numerics.covariance import clamp_variance
-from botorch_binary_context.numerics.optim import SearchOptions, climb
+from botorch_binary_context.numerics.optim import (
+    SearchOptions,
+    climb,
+    draw_points,
+)
 
 POLISH_EVALUATIONS = 30
 # The envelope theorem holds at the maximum: the gradient's error is that of the
@@ -128,12 +132,12 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
 
         ``KG(z) = max[Z μ + w C] + max[(1 - Z) μ - w C] - max μ``
 
-    with the posterior mean ``μ`` of ``f`` in the reference context, its posterior
-    covariance ``C`` with what the trial ``z`` observes, the probability ``Z`` of a pass
-    and its slope ``w``. It is what one more outcome is expected to raise the best
-    posterior mean by; it is never negative. The inner maxima are sought among points of
-    the box and then polished by a local search; the gradient follows from the envelope
-    theorem.
+    with the posterior mean ``μ`` of the goal, by default ``f`` in the reference
+    context, its posterior covariance ``C`` with what the trial ``z`` observes, the
+    probability ``Z`` of a pass and its slope ``w``. It is what one more outcome is
+    expected to raise the best posterior mean by; it is never negative. The inner maxima
+    are sought among points of the box and then polished by a local search; the gradient
+    follows from the envelope theorem.
 
     It works for pass/fail outcomes, for duels (``q = 2``) and for both together, on any
     inference; expectation propagation makes it better, since it takes the posterior at
@@ -151,24 +155,38 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
         num_points: int = 128,
         options: SearchOptions = SearchOptions(),  # noqa: B008
         seed: int = 0,
+        goal: LinearGoal = AtReference(),  # noqa: B008
+        X_pending: Tensor | None = None,
     ) -> None:
         r"""
         Args:
             model: A model of pass/fail outcomes, duels or both.
-            space: The box of the trials; the inner maximum is in its reference context.
+            space: The box of the trials.
             num_points: How many quasi-random points the inner maximum is first sought
                 among, beside those of the training data and the current best.
             options: The effort of the search for the current best.
             seed: The seed of the quasi-random points.
+            goal: What the parameters should be good at.
+            X_pending: The rows of pending trials.
         """
         super().__init__(model)
         model.eval()
         self.space = match_space(space, model)
+        self.goal = check_linear(goal, type(self).__name__)
+        self.options = options
+        self._sobol = num_points, seed
+        self.set_X_pending(X_pending)
+
+    def prepare(self) -> None:
+        r"""Find the current best, and the points to seek inner maxima among."""
+        model, bounds = self.model.eval(), self.space.parameter_bounds
         with torch.no_grad():
             self.projection = model.approximation.projection()
-        best, value = maximize_posterior_mean(model, self.space, options)
-        bounds = self.space.parameter_bounds
-        sobol = draw_sobol_samples(bounds, n=num_points, q=1, seed=seed).squeeze(-2)
+        best, value = maximize_posterior_mean(
+            model, self.space, self.options, goal=self.goal
+        )
+        number, seed = self._sobol
+        sobol = draw_points(bounds, number, seed)
         train = self.space.parameters(model.original_datapoints).clamp(*bounds)
         parts = [sobol, train, best.unsqueeze(-2)]
         parts = [part.expand(*model.batch_shape, *part.shape[-2:]) for part in parts]
@@ -180,7 +198,7 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
             self.current_value = torch.maximum(value, self.mean.amax(dim=-1))
 
     def values_at(self, parameters: Tensor) -> FunctionalValues:
-        r"""The latent function at parameters in the reference context.
+        r"""The goal at parameters.
 
         Args:
             parameters: A ``batch_shape x J x (d - m)`` tensor.
@@ -188,8 +206,7 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
         Returns:
             ``J`` values.
         """
-        rows = self.model.transform_inputs(self.space.at_reference(parameters))
-        return FunctionalValues(self.model, VALUE, rows.shape[:-1], rows)
+        return self.goal.values(self.model, self.space, parameters)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The knowledge gradient.

@@ -1,5 +1,5 @@
 r"""
-The maximum of the posterior mean: what an experiment would recommend now.
+The maximum of a goal's posterior mean: what an experiment would recommend now.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.goals import AtReference, Goal
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import SearchOptions, maximize
 
@@ -19,24 +20,24 @@ def maximize_posterior_mean(
     space: ContextSpace,
     options: SearchOptions = SearchOptions(),  # noqa: B008
     seed: int = 0,
+    goal: Goal = AtReference(),  # noqa: B008
 ) -> tuple[Tensor, Tensor]:
-    r"""The maximum of the posterior mean in the reference context.
+    r"""The maximum of the posterior mean of a goal.
 
     Args:
         model: A model of pass/fail outcomes or duels.
         space: The box of the trials.
         options: The effort of the search.
         seed: The seed of the search.
+        goal: What the parameters should be good at.
 
     Returns:
-        The maximisers, ``batch_shape x (d - m)`` parameters, and the maxima,
+        The maximizers, ``batch_shape x (d - m)`` parameters, and the maxima,
         ``batch_shape``.
     """
 
     def mean_at(parameters: Tensor) -> Tensor:
-        return model.posterior_mean(
-            space.at_reference(parameters).unsqueeze(-2)
-        ).squeeze(-1)
+        return goal.mean(model, space, parameters)
 
     low, high = space.parameter_bounds
     train = space.parameters(model.original_datapoints).clamp(low, high)

@@ -92,7 +92,7 @@ class Chooser:
         """
         rule, seed = str(self.settings.rule), self.seed("ask", number)
         X = suggest(model, self.encoder.context_space, rule, SEARCH, seed)
-        return self.encoder.decode(X)
+        return self.encoder.decode(model.functional.rows(X))
 
     def quasi_random(self, number: int, pending: Sequence[Trial]) -> Question:
         r"""The first trial of a scrambled Sobol sequence that is not pending.
@@ -124,6 +124,7 @@ class Chooser:
             "catch", "easy", or None.
         """
         chosen = self.settings
+        assert chosen.seed is not None
         return choose_kind(chosen.seed, number, chosen.catch_rate, chosen.easy_rate)
 
     def in_between(self, kind: str, question: Question) -> Question:

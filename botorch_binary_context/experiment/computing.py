@@ -20,18 +20,23 @@ _ONE_AT_A_TIME = threading.RLock()
 def computing() -> Iterator[None]:
     r"""Compute in a way that gives the same numbers in every program.
 
-    On one thread, and then on as many as before: on matrices of this size further
-    threads do not help, where other programs run they wait for each other, and rounding
-    would depend on the number of cores. With gradients, also within
-    ``torch.no_grad()`` and ``torch.inference_mode()``.
+    - On one thread: on matrices of this size further threads do not help, where other
+      programs run they wait for each other, and rounding would depend on the number of
+      cores.
+    - With gradients, also within ``torch.no_grad()`` and ``torch.inference_mode()``.
+    - With torch's own default dtype. Models are in double precision all the same, but
+      the constants of priors, constraints and Sobol sequences are rounded to it.
     """
     with _ONE_AT_A_TIME, torch.inference_mode(False), torch.enable_grad():
-        before = torch.get_num_threads()
+        threads = torch.get_num_threads()
+        dtype = torch.get_default_dtype()
         torch.set_num_threads(1)
+        torch.set_default_dtype(torch.float32)
         try:
             yield
         finally:
-            torch.set_num_threads(before)
+            torch.set_default_dtype(dtype)
+            torch.set_num_threads(threads)
 
 
 def _free_in_child() -> None:

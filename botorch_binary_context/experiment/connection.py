@@ -2,7 +2,9 @@ r"""
 The SQLite file behind a journal: from any thread, after a fork, read-only if need be.
 
 Changes use SQLite's rollback journal with the strictest synchronization. When a
-transaction has ended, the one file holds everything, and it has reached the disk. While
+transaction has ended, the one file holds everything, and it has reached the disk. That
+takes four flushes: 24 ms on a disk that needs 5 ms for each, where the write-ahead log
+of version 1, a second file, took 4 ms. While
 a transaction ends, and after a crash in that moment, a second file
 ``NAME-journal`` lies beside it, from which SQLite restores the state before; it is to
 be moved or copied together with the first one.
@@ -15,10 +17,12 @@ safe an answer is depends on the server.
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import sqlite3
 import tempfile
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -39,6 +43,10 @@ from botorch_binary_context.experiment.schema import (
     has_tables_of_today,
     migrate,
 )
+
+# How many seconds to wait before looking again whether the file is free.
+PAUSE = (0.0002, 0.001)
+_CHANCE = random.SystemRandom()
 
 
 class Connection:
@@ -81,15 +89,23 @@ class Connection:
             )
 
     def _open(self) -> sqlite3.Connection:
-        if not self.read_only:
-            connection = _check_sound(_connect(self.path, "rw", self.timeout))
-            _use_rollback_journal(connection)
-        elif read_version(self.path) == SCHEMA_VERSION and not side_files(self.path):
-            connection = _check_sound(_connect(self.path, "ro", self.timeout))
-        else:
-            connection = _check_sound(_copy_to_memory(self.path))
-        _bring_up_to_date(connection)
+        connection = self._connect()
+        try:
+            _check_sound(connection)
+            if not self.read_only:
+                _use_rollback_journal(connection)
+            _bring_up_to_date(connection)
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self.read_only:
+            return _connect(self.path, "rw", self.timeout)
+        if read_version(self.path) == SCHEMA_VERSION and not side_files(self.path):
+            return _connect(self.path, "ro", self.timeout)
+        return _copy_to_memory(self.path)
 
     @contextmanager
     def _explain(self) -> Iterator[None]:
@@ -166,7 +182,7 @@ class Connection:
     @contextmanager
     def _between(self, begin: str) -> Iterator[None]:
         connection = self._live()
-        connection.execute(begin)
+        self._begin(connection, begin)
         try:
             yield
             connection.execute("COMMIT")
@@ -174,6 +190,23 @@ class Connection:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             raise
+
+    def _begin(self, connection: sqlite3.Connection, statement: str) -> None:
+        """Take the lock as soon as it is free.
+
+        SQLite's own waiting sleeps for up to 0.1 s at a time. Where other processes
+        make one change after the other, it would find the file free too rarely.
+        """
+        deadline = time.monotonic() + self.timeout
+        connection.execute("PRAGMA busy_timeout = 0")
+        try:
+            while not _try_to_begin(connection, statement):
+                if time.monotonic() > deadline:
+                    raise sqlite3.OperationalError("database is locked")
+                time.sleep(_CHANCE.uniform(*PAUSE))
+        finally:
+            milliseconds = round(1000 * self.timeout)
+            connection.execute(f"PRAGMA busy_timeout = {milliseconds}")
 
     def close(self) -> None:
         r"""Close the file. What was written stays."""
@@ -205,18 +238,32 @@ def _connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
     return connection
 
 
-def _check_sound(connection: sqlite3.Connection) -> sqlite3.Connection:
+def _try_to_begin(connection: sqlite3.Connection, statement: str) -> bool:
+    """Begin a transaction, unless another process has the lock for it."""
+    try:
+        connection.execute(statement)
+        connection.execute(
+            "SELECT 1 FROM sqlite_master LIMIT 1"
+        )  # takes a lock to read
+    except sqlite3.OperationalError as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        if "locked" not in str(error):
+            raise
+        return False
+    return True
+
+
+def _check_sound(connection: sqlite3.Connection) -> None:
     """What SQLite itself can tell about the file."""
     try:
         (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if verdict != "ok":
-            raise DamageError(" ".join(verdict.split()))
+    except sqlite3.OperationalError:
+        raise
     except sqlite3.DatabaseError as error:
-        connection.close()
-        if isinstance(error, sqlite3.OperationalError | DamageError):
-            raise
         raise DamageError(str(error)) from error
-    return connection
+    if verdict != "ok":
+        raise DamageError(" ".join(verdict.split()))
 
 
 def _use_rollback_journal(connection: sqlite3.Connection) -> None:

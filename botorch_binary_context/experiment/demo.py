@@ -38,7 +38,7 @@ def demo_settings() -> Settings:
         ],
     )
     guesses = PassFail(guess_rate=1 / NUM_LETTERS)
-    return Settings(space, guesses, "ucb99-ald", combinations=POWER_VECTOR)
+    return Settings(space, guesses, "ucb99-ald", seed=0, combinations=POWER_VECTOR)
 
 
 def smallest_letters(lens: Values) -> float:

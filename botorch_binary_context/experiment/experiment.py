@@ -5,12 +5,13 @@ Running a real experiment: ask, tell, recommend.
 from __future__ import annotations
 
 import warnings
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-from botorch.exceptions import UnsupportedError
+from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 
 from botorch_binary_context.experiment.chooser import (
@@ -24,6 +25,7 @@ from botorch_binary_context.experiment.contradictions import find_contradictions
 from botorch_binary_context.experiment.journal import Journal
 from botorch_binary_context.experiment.logbook import (
     Logbook,
+    check_id,
     check_metadata,
     check_rater,
 )
@@ -38,7 +40,9 @@ from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.models.latent_gp import LatentGP
 
 # How often a question is computed again because others have asked meanwhile.
-MAX_REPEATS = 2
+MAX_REPEATS = 1
+# How many prepared questions are kept: those of two outcomes, and some of before.
+MAX_PREPARED = 4
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class _State:
 
     trials: Sequence[Trial]
     answered: Sequence[Trial]  # those that the model uses, in the order of the answers
-    revision: int
+    revision: int | None  # None if an answer is only supposed
 
     @property
     def pending(self) -> list[Trial]:
@@ -56,6 +60,26 @@ class _State:
     @property
     def next_number(self) -> int:
         return len(self.trials) + 1
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """All that the next question depends on."""
+        pending = [(t.id, t.context, t.sides) for t in self.pending if t.used]
+        return _answers(self.answered), pending, self.next_number
+
+    def suppose(self, trial_id: int, outcome: int) -> _State:
+        """The state after an answer that has not been given."""
+        trials = [
+            replace(t, status="answered", outcome=outcome) if t.id == trial_id else t
+            for t in self.trials
+        ]
+        new = [t for t in trials if t.id == trial_id and t.used]
+        return _State(trials, [*self.answered, *new], revision=None)
+
+
+def _answers(trials: Sequence[Trial]) -> list[tuple[Any, ...]]:
+    """What the model learns from trials."""
+    return [(t.id, t.outcome, t.context, t.sides) for t in trials]
 
 
 class Experiment(Logbook):
@@ -97,6 +121,9 @@ class Experiment(Logbook):
             journal.close()
             raise
         self._failed_fit: Sequence[Trial] = ()
+        # The latest first; those that were prepared in vain drop out at the end.
+        self._prepared: deque[tuple[Any, Question | None]] = deque(maxlen=MAX_PREPARED)
+        self._recent_fits: deque[tuple[Any, Any]] = deque(maxlen=MAX_PREPARED)
 
     @classmethod
     def create(
@@ -120,7 +147,7 @@ class Experiment(Logbook):
         metadata = {} if metadata is None else metadata
         check_metadata(metadata)
         Surrogate(settings)  # finds mistakes before there is a file
-        return cls(Journal.create(path, settings.to_dict(), metadata))
+        return cls(Journal.create(path, settings.with_seed().to_dict(), metadata))
 
     @property
     def encoder(self) -> Encoder:
@@ -153,6 +180,30 @@ class Experiment(Logbook):
                         return self._write_down(question, current, rater)
         raise AssertionError("the last repeat returns")
 
+    def prepare(self, trial_id: int, outcome: Any) -> None:
+        r"""Compute the question that will follow if a pending trial has an outcome.
+
+        :meth:`ask` takes it if that is what happens next, and gives the same trial as
+        without it, but at once. Another thread may call this while someone looks at the
+        trial.
+
+        Args:
+            trial_id: The id of a pending trial.
+            outcome: The outcome, as in :meth:`tell`.
+        """
+        number = check_id(trial_id)
+        label = self.feedback.parse(outcome)
+        with computing():
+            state = self._read_state()
+            if number not in [trial.id for trial in state.pending]:
+                raise InputDataError(
+                    "Expected ``trial_id`` to be that of a pending trial, but got "
+                    f"{number}."
+                )
+            supposed = state.suppose(number, label)
+            question = self._choose(supposed)
+            self._prepared.appendleft((supposed.signature, question))
+
     def _read_state(self) -> _State:
         with self._journal.reading():
             answered = [trial for trial in self._journal.answered() if trial.used]
@@ -162,6 +213,10 @@ class Experiment(Logbook):
         """What the rule wants; None if it is not its turn."""
         if len(state.answered) < self._num_initial_trials:
             return None
+        for signature, question in self._prepared:
+            if signature == state.signature:
+                self._hyperparameters(state)  # to be kept, as if they were used now
+                return question
         model = self._model(state, levels=True)
         pending = [trial for trial in state.pending if trial.used]
         model = self._surrogate.with_pending(model, pending)
@@ -237,15 +292,25 @@ class Experiment(Logbook):
         return learned or {}
 
     def _learn(
-        self, trials: Sequence[Trial], revision: int
+        self, trials: Sequence[Trial], revision: int | None
     ) -> Mapping[str, Any] | None:
         """Learn from answers and keep it; None if that fails, now or the last time."""
         if trials == self._failed_fit:
             return None
-        learned = self._surrogate.fit(trials)
+        learned = self._fit(trials)
         if learned is None:
             self._failed_fit = trials
-        elif not self.read_only:
+        elif revision is not None and not self.read_only:
             with self._journal.transaction():
                 self._journal.add_fit(len(trials), learned, revision)
+        return learned
+
+    def _fit(self, trials: Sequence[Trial]) -> Mapping[str, Any] | None:
+        """Learn from answers, unless that was done just now."""
+        answers = _answers(trials)
+        for former, learned in self._recent_fits:
+            if former == answers:
+                return learned
+        learned = self._surrogate.fit(trials)
+        self._recent_fits.appendleft((answers, learned))
         return learned

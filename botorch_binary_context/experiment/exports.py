@@ -3,16 +3,13 @@ What :mod:`botorch_binary_context.experiment` exports, loaded when first asked f
 """
 
 from botorch_binary_context.experiment.angles import Periodic
+from botorch_binary_context.experiment.estimates import Estimate, Loss, Threshold
 from botorch_binary_context.experiment.events import Event
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.feedback import Duels, PassFail
 from botorch_binary_context.experiment.lens import Lens
 from botorch_binary_context.experiment.logbook import Logbook
-from botorch_binary_context.experiment.recommendation import (
-    Estimate,
-    Recommendation,
-    Threshold,
-)
+from botorch_binary_context.experiment.recommendation import Recommendation
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import NamedSpace
 from botorch_binary_context.experiment.trial import Trial
@@ -33,6 +30,7 @@ __all__ = [
     "Integer",
     "Lens",
     "Logbook",
+    "Loss",
     "NamedSpace",
     "PassFail",
     "Periodic",

@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from botorch_binary_context.errors import InputDataError, quote
-from botorch_binary_context.experiment.tables import choose, make
+from botorch_binary_context.experiment.toml_tables import choose, make
 
 if TYPE_CHECKING:
     from botorch_binary_context.functionals import Functional

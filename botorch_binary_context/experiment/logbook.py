@@ -1,7 +1,8 @@
 r"""
 The answers of an experiment: telling, correcting, adding and describing.
 
-All of this needs no model, so it takes milliseconds.
+All of this needs no model, so it takes milliseconds. What checks values of variables
+loads torch when it is called; the rest does without.
 """
 
 from __future__ import annotations
@@ -11,21 +12,19 @@ import math
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from botorch.exceptions import InputDataError
-
+from botorch_binary_context.errors import InputDataError
 from botorch_binary_context.experiment.events import Event
+from botorch_binary_context.experiment.feedback import Feedback, make_feedback
 from botorch_binary_context.experiment.journal import Journal
-from botorch_binary_context.experiment.rows import (
-    read_row,
-    split_values,
-    value_names,
-)
-from botorch_binary_context.experiment.settings import Settings
-from botorch_binary_context.experiment.space import Values
 from botorch_binary_context.experiment.trial import Trial
+
+if TYPE_CHECKING:
+    from botorch_binary_context.experiment.settings import Settings
+    from botorch_binary_context.experiment.space import Values
 
 
 class Logbook:
@@ -45,11 +44,23 @@ class Logbook:
         try:
             # Journals from before there was a choice.
             former = {"inference": "laplace", "priors": "separate"}
-            content = {**former, **journal.settings()}
-            self.settings = Settings.from_dict(content)
+            self._content = {**former, **journal.settings()}
+            self.feedback: Feedback = make_feedback(self._content.get("feedback"))
         except BaseException:
             journal.close()
             raise
+
+    @cached_property
+    def settings(self) -> Settings:
+        """What the experiment is. Checking it takes torch, which is loaded here."""
+        from botorch_binary_context.experiment.settings import Settings
+
+        return Settings.from_dict(self._content)
+
+    @property
+    def rule(self) -> str:
+        """The name of the rule that asks."""
+        return self._content["rule"]
 
     @classmethod
     def open(cls, path: str | Path, timeout: float = 30.0) -> Self:
@@ -79,7 +90,9 @@ class Logbook:
 
     def __repr__(self) -> str:
         place = f"{type(self).__name__}({str(self._journal.path)!r}"
-        kind = f"{self.settings.feedback.kind}, {self.settings.rule}"
+        kind = f"{self.feedback.kind}, {self.rule}"
+        from botorch.exceptions import InputDataError
+
         try:
             trials = self.trials
         except InputDataError:
@@ -105,6 +118,22 @@ class Logbook:
         """All trials, in the order they were asked or added."""
         # Copies, so that nobody changes what the journal remembers.
         return [copy.deepcopy(trial) for trial in self._journal.trials()]
+
+    def blank_trial(self) -> Trial:
+        r"""A trial that shows nothing, for the names of all values.
+
+        Returns:
+            The trial, whose values are empty texts.
+        """
+        trials = self._journal.trials()
+        if trials:
+            context, sides = trials[0].context, trials[0].sides
+        else:  # takes torch
+            context = self.settings.space.reference_context()
+            side = {part.name: "" for part in self.settings.space.parts}
+            sides = (side,) * self.feedback.num_sides
+        blank = [dict.fromkeys(values, "") for values in (context, *sides)]
+        return Trial(0, blank[0], tuple(blank[1:]), "", "")
 
     @property
     def history(self) -> list[Event]:
@@ -154,7 +183,7 @@ class Logbook:
             extra: Anything else to note, by free names.
         """
         number = check_id(trial_id)
-        label = self.settings.feedback.parse(outcome)
+        label = self.feedback.parse(outcome)
         details = self._details(rater, reaction_time, extra)
         with self._journal.transaction():
             if shown is not None:
@@ -181,7 +210,7 @@ class Logbook:
             outcome: The right outcome, as in :meth:`tell`.
         """
         number = check_id(trial_id)
-        label = self.settings.feedback.parse(outcome)
+        label = self.feedback.parse(outcome)
         with self._journal.transaction():
             self._journal.correct(number, label)
 
@@ -243,7 +272,7 @@ class Logbook:
             The trial.
         """
         context, sides = self._check_values("values", values)
-        answer = {"outcome": self.settings.feedback.parse(outcome), "used": bool(use)}
+        answer = {"outcome": self.feedback.parse(outcome), "used": bool(use)}
         answer |= self._details(rater, reaction_time, extra)
         with self._journal.transaction():
             return self._journal.add_answered(context, sides, answer)
@@ -262,6 +291,8 @@ class Logbook:
         Returns:
             The new trials.
         """
+        from botorch.exceptions import InputDataError
+
         checked = []
         for number, row in enumerate(rows, start=1):
             if row.get("status", "answered") != "answered":
@@ -276,9 +307,11 @@ class Logbook:
     def _check_row(
         self, row: Mapping[str, Any]
     ) -> tuple[Values, tuple[Values, ...], dict[str, Any]]:
+        from botorch_binary_context.experiment.rows import read_row
+
         values, answer, extra = read_row(self.settings, row)
         context, sides = self._check_values("values", values)
-        outcome = self.settings.feedback.parse(answer.pop("outcome"))
+        outcome = self.feedback.parse(answer.pop("outcome"))
         rater, reaction_time = answer.pop("rater"), answer.pop("reaction_time")
         answer |= self._details(rater, reaction_time, extra)
         return context, sides, {**answer, "outcome": outcome}
@@ -299,6 +332,8 @@ class Logbook:
         return details
 
     def _check_extra_names(self, extra: Mapping[str, Any]) -> None:
+        from botorch_binary_context.experiment.rows import value_names
+
         taken = {*value_names(self.settings), *(f.name for f in fields(Trial))}
         wrong = sorted(taken & set(extra))
         if wrong:
@@ -311,6 +346,8 @@ class Logbook:
         self, argument: str, values: Any
     ) -> tuple[Values, tuple[Values, ...]]:
         """The context and the sides, in their order and within their bounds."""
+        from botorch_binary_context.experiment.rows import split_values
+
         context, sides = split_values(self.settings, values, argument)
         self.settings.encoder().encode(context, sides)
         return context, sides

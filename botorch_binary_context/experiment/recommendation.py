@@ -4,87 +4,139 @@ What an experiment recommends, and how sure it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
 
-import numpy as np
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from torch import Tensor
 
-from botorch_binary_context.acquisition.entropy_search import (
-    MAX_FEATURES,
-    ROUGH_PATH_SEARCH,
-    maximize_paths,
-)
 from botorch_binary_context.bands import (
     exact_probability_band,
     exact_threshold_band,
 )
-from botorch_binary_context.experiment.angles import Periodic
+from botorch_binary_context.experiment.computing import computing
+from botorch_binary_context.experiment.estimates import (
+    LEVEL,
+    Estimate,
+    Loss,
+    Spread,
+    Threshold,
+    spread_of,
+)
 from botorch_binary_context.experiment.space import Encoder, Values
-from botorch_binary_context.experiment.variables import Categorical, Context, Value
+from botorch_binary_context.experiment.variables import Context
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
+from botorch_binary_context.models.averaged_gp import AveragedGP
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.rules import frozen, recommend
-from botorch_binary_context.sampling.paths import draw_exact_paths
+from botorch_binary_context.optima import OptimumDraws, draw_optima
+from botorch_binary_context.rules import recommend
 
+# Functions from the posterior, and the sets of hyperparameters that they have.
 NUM_PATHS = 64
-LEVEL = 0.9
+NUM_SETS = 16
+NUM_SAMPLES = 2048
 # Between so many values of a context curves are taken to be straight.
 NUM_VALUES = 201
-
-
-class Estimate(NamedTuple):
-    r"""A probability and its credible interval.
-
-    Attributes:
-        mean: The mean.
-        low: The lower end of the interval.
-        high: The upper end.
-    """
-
-    mean: float
-    low: float
-    high: float
-
-
-class Threshold(NamedTuple):
-    r"""The value of a context up to which tests are passed, and its credible interval.
-
-    Values outside of the bounds of the context are minus or plus infinity.
-
-    Attributes:
-        median: The median.
-        low: The lower end of the interval.
-        high: The upper end.
-    """
-
-    median: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True)
 class Recommendation:
     r"""The inferred best parameters.
 
+    What is said about them is that of the true posterior, not of a Gaussian
+    approximation, and allows for hyperparameters that are not known. It is computed
+    when first asked for, which may take a second or more.
+
     Attributes:
         parameters: The parameters that are best in the reference context, in the user's
             units.
-        uncertainty: Where else the best may be, by the maxima of functions drawn from
-            the true posterior: for numbers an interval that holds nine tenths of them
-            (of periodic ones from the first end upwards to the second, which may be
-            smaller), for categories the share of each.
         num_answers: The number of answers it rests on.
     """
 
     parameters: Values
-    uncertainty: dict[str, tuple[float, float] | dict[Value, float]]
     num_answers: int
     _model: LatentGP
     _encoder: Encoder
+    _seed: int = 0
+
+    @cached_property
+    def _averaged(self) -> AveragedGP:
+        with computing():
+            return AveragedGP(self._model, NUM_SETS, self._seed)
+
+    @cached_property
+    def _optima(self) -> OptimumDraws:
+        best = self._encoder.encode_parameters(self.parameters)
+        space = self._encoder.context_space
+        with computing():
+            return draw_optima(
+                self._averaged, space, best, NUM_PATHS, self._seed, NUM_SAMPLES
+            )
+
+    @cached_property
+    def uncertainty(self) -> Spread:
+        """Where else the best may be, by the maxima of functions of the posterior.
+
+        For numbers an interval that holds nine tenths of them (of periodic ones from
+        the first end upwards to the second, which may be smaller), for categories the
+        share of each. It includes regions that were hardly tried; see
+        :attr:`local_uncertainty` and :meth:`expected_loss`.
+        """
+        return spread_of(self._encoder, self._optima.optima)
+
+    @cached_property
+    def local_uncertainty(self) -> Spread:
+        """Where the peak is that the recommended parameters are on.
+
+        In the form of :attr:`uncertainty`; narrower where the best may be elsewhere.
+        """
+        return spread_of(self._encoder, self._optima.near)
+
+    def expected_loss(self, unit: str | None = None, level: float = LEVEL) -> Loss:
+        r"""By how much the best may be better than the recommended parameters.
+
+        Args:
+            unit: The name of a context in whose units to tell it: how much easier
+                tests must be to make up for it. By default that of the only context
+                along which tests become harder, or else units of the latent function.
+            level: The probability of not losing more than ``high``.
+
+        Returns:
+            The mean loss and a bound, for example 0.02 logMAR, with 90 % below 0.06.
+        """
+        _check_level(level)
+        losses, name = self._losses(unit)
+        high = float(losses.quantile(level))
+        return Loss(float(losses.mean()), high, name)
+
+    def _losses(self, unit: str | None) -> tuple[Tensor, str | None]:
+        """Draws of the loss, and the context whose unit they are in."""
+        context = self._unit(unit)
+        if context is None:
+            return self._optima.losses, None
+        position = [c.name for c in self._encoder.space.contexts].index(context.name)
+        rise = self._optima.slopes[..., position]
+        low, high = context.bounds
+        easiest, hardest = context.difficulties(2, self._encoder.centred)
+        steep = rise * (easiest - hardest).sign()
+        steep = steep.clamp_min(torch.finfo(rise.dtype).tiny)
+        return self._optima.losses * ((high - low) / steep), context.name
+
+    def _unit(self, name: str | None) -> Context | None:
+        contexts = self._encoder.space.contexts
+        if name is None:
+            graded = [c for c in contexts if c.harder is not None]
+            fits = self._model.functional == VALUE and len(graded) == 1
+            return graded[0] if fits and graded[0].scale == "linear" else None
+        self._check_pass_fail()
+        context = self._find_context(name)
+        if context.scale != "linear":
+            raise UnsupportedError(
+                f"Expected ``unit`` to be a context on a linear scale, but got "
+                f"{context.name!r} on a {context.scale} scale."
+            )
+        return context
 
     def success_probability(
         self, context: Values | None = None, level: float = LEVEL
@@ -112,8 +164,7 @@ class Recommendation:
     ) -> Threshold:
         r"""How hard a test of the recommended parameters may be to be passed.
 
-        It is taken for granted that harder tests are passed less often. The interval
-        is that of the true posterior, not of a Gaussian approximation.
+        It is taken for granted that harder tests are passed less often.
 
         Args:
             name: The name of the context, whose ``harder`` says which way is hard; not
@@ -140,8 +191,10 @@ class Recommendation:
         line = self._encoder.encode_difficulties(
             fixed, self.parameters, varied.name, NUM_VALUES
         )
-        with torch.no_grad():
-            band = exact_threshold_band(self._model, line, latent, level)
+        with computing(), torch.no_grad():
+            band = exact_threshold_band(
+                self._averaged, line, latent, level, NUM_SAMPLES
+            )
         median, *ends = (
             varied.at_difficulty(float(position) / (NUM_VALUES - 1))
             for position in band
@@ -173,8 +226,8 @@ class Recommendation:
     ) -> Estimate:
         _check_level(level)
         X = self._encoder.encode(self._complete(context), sides)
-        with torch.no_grad():
-            band = exact_probability_band(self._model, X, level)
+        with computing(), torch.no_grad():
+            band = exact_probability_band(self._averaged, X, level, NUM_SAMPLES)
         return Estimate(*map(float, band))
 
     def _complete(self, context: Values | None) -> Values:
@@ -225,71 +278,10 @@ def make_recommendation(model: LatentGP, encoder: Encoder, seed: int) -> Recomme
     """
     space = encoder.context_space
     best = recommend(model, space, seed=seed)
-    with frozen(model), torch.no_grad():
-        paths = draw_exact_paths(model, NUM_PATHS, space.bounds, MAX_FEATURES, seed)
-        optima, _ = maximize_paths(paths, space, seed, ROUGH_PATH_SEARCH)
     return Recommendation(
         parameters=encoder.decode_parameters(best),
-        uncertainty=_spread(encoder, optima),
         num_answers=model.train_targets.shape[-1],
         _model=model,
         _encoder=encoder,
+        _seed=seed,
     )
-
-
-def interval(values: Sequence[float], level: float) -> tuple[float, float]:
-    r"""The ends of an interval that holds a further draw with a probability.
-
-    Args:
-        values: Independent draws.
-        level: The probability.
-
-    Returns:
-        The ends.
-    """
-    tails = [(1 - level) / 2, (1 + level) / 2]
-    low, high = np.quantile(values, tails, method="weibull").tolist()
-    return low, high
-
-
-def circular_interval(
-    values: Sequence[float], level: float, variable: Periodic
-) -> tuple[float, float]:
-    r""":func:`interval` on a circle that is cut where the draws leave the widest gap.
-
-    Args:
-        values: Independent draws.
-        level: The probability.
-        variable: The variable they are values of.
-
-    Returns:
-        The ends: the interval goes upwards from the first, if need be past the upper
-        bound, to the second.
-    """
-    period = variable.period
-    ordered = np.sort((np.asarray(values) - variable.low) % period)
-    gaps = np.diff(ordered, append=ordered[0] + period)
-    first = (int(gaps.argmax()) + 1) % len(ordered)
-    unrolled = np.concatenate([ordered[first:], ordered[:first] + period])
-    ends = interval(unrolled.tolist(), level)
-    low, high = (variable.low + end % period for end in ends)
-    return low, high
-
-
-def _spread(
-    encoder: Encoder, optima: Tensor
-) -> dict[str, tuple[float, float] | dict[Value, float]]:
-    """Intervals and shares of ``num_paths x k`` points."""
-    points = [encoder.decode_parameters(point) for point in optima]
-    uncertainty: dict[str, Any] = {}
-    for parameter in encoder.space.parts:
-        found: list[Any] = [point[parameter.name] for point in points]
-        if isinstance(parameter, Categorical):
-            uncertainty[parameter.name] = {
-                value: found.count(value) / len(found) for value in parameter.values
-            }
-        elif isinstance(parameter, Periodic):
-            uncertainty[parameter.name] = circular_interval(found, LEVEL, parameter)
-        else:
-            uncertainty[parameter.name] = interval(found, LEVEL)
-    return uncertainty

@@ -7,9 +7,10 @@ file a person writes and that of the journal.
 
 from __future__ import annotations
 
+import secrets
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,12 @@ from botorch_binary_context.experiment.interleaving import (
 )
 from botorch_binary_context.experiment.lens import AnyParameter, Lens
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
-from botorch_binary_context.experiment.tables import check_keys, choose, make, tables
+from botorch_binary_context.experiment.toml_tables import (
+    check_keys,
+    choose,
+    make,
+    tables,
+)
 from botorch_binary_context.experiment.variables import (
     Categorical,
     Context,
@@ -53,7 +59,8 @@ MIN_INITIAL_TRIALS = 5
 #: Combinations of parameters that have a name.
 COMBINATIONS = {"power-vector": SPHERE_AND_CYLINDER}
 MAX_COLUMNS = 500
-MAX_COUNT = 2**63 - 1  # the largest integer of a TOML file
+MAX_COUNT = 10**100
+SEED_BITS = 32
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,8 @@ class Settings:
         kernel: What a context does: "additive" shifts the performance (the default for
             pass/fail outcomes), "multiplicative" scales it, "product" may change it
             freely (the default for duels). None without contexts.
-        seed: The seed of what is random.
+        seed: The seed of what is random. If it is None, each experiment draws its own
+            when it begins, and keeps it in its journal.
         initial_trials: How many answers there are before the rule takes over from
             quasi-random trials; by default two for each variable and at least five.
         hyperparameters: Those of the kernel that are not to be learned, by their names,
@@ -99,7 +107,7 @@ class Settings:
     feedback: Feedback = PassFail()
     rule: str | None = None
     kernel: str | None = None
-    seed: int = 0
+    seed: int | None = None
     initial_trials: int | None = None
     hyperparameters: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
     combinations: str | Sequence[Sequence[float]] | None = None
@@ -128,8 +136,9 @@ class Settings:
             self.space, self.catch_rate, self.catch, self.easy_rate, self.kept_out
         )
         object.__setattr__(self, "kept_out", tuple(self.kept_out))
-        for name in ("seed", "initial_trials"):
-            _check_count(name, getattr(self, name))
+        _check_count("initial_trials", self.initial_trials)
+        if self.seed is not None:
+            _check_count("seed", self.seed)
         self._check_size()
         if self.combinations is not None:
             self._check_combinations()
@@ -267,6 +276,16 @@ class Settings:
         """
         return Encoder(self.space, centred=self.kernel != "multiplicative")
 
+    def with_seed(self) -> Settings:
+        r"""The settings with a seed.
+
+        Returns:
+            These settings, or if they have no seed a copy with a new one.
+        """
+        if self.seed is not None:
+            return self
+        return replace(self, seed=secrets.randbits(SEED_BITS))
+
     def to_dict(self) -> dict[str, Any]:
         r"""The settings as a plain dictionary, in the form of a TOML file.
 
@@ -351,7 +370,8 @@ INFERENCES: dict[str, type[Inference]] = {
     "expectation propagation": ExpectationPropagation,
     "laplace": Laplace,
 }
-_PARAMETER_TYPES: dict[str, Any] = {
+#: The kinds of parameters by their names.
+PARAMETER_TYPES: dict[str, Any] = {
     kind.type: kind for kind in (Real, Integer, Categorical, Periodic, Lens)
 }
 
@@ -360,8 +380,8 @@ def _check_count(name: str, value: Any) -> None:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or not 0 <= value <= MAX_COUNT:
         raise InputDataError(
-            f"Expected ``{name}`` to be a whole number from 0 to {MAX_COUNT}, but got "
-            f"{quote(value)}."
+            f"Expected ``{name}`` to be a whole number from 0 to {MAX_COUNT:g}, but "
+            f"got {quote(value)}."
         )
 
 
@@ -375,5 +395,5 @@ def _parameter_dict(parameter: Any) -> dict[str, Any]:
 
 def _make_parameter(table: dict[str, Any]) -> AnyParameter:
     table = dict(table)
-    kind = choose(_PARAMETER_TYPES, table.pop("type", Real.type), "type")
+    kind = choose(PARAMETER_TYPES, table.pop("type", Real.type), "type")
     return make(kind, table, "parameters")

@@ -144,6 +144,10 @@ class Surrogate:
         prior = make_prior(self.settings)
         self._set(prior, learned)
         self._set(prior, self.settings.hyperparameters)
+        handles = self._handles(prior)
+        for name in self.settings.hyperparameters:
+            module, attribute = handles[name]
+            getattr(module, f"raw_{attribute}").requires_grad_(False)
         X = self.rows(trials)
         Y = X.new_tensor([[t.outcome] for t in trials]).reshape(-1, 1)
         kernel: Any = prior["covariance"]
@@ -176,7 +180,6 @@ class Surrogate:
             name: (module, attribute)
             for name, (module, attribute) in self._handles(prior).items()
             if getattr(module, f"raw_{attribute}").requires_grad
-            and name not in self.settings.hyperparameters
         }
         learn = [getattr(module, f"raw_{name}") for module, name in handles.values()]
         for parameter in model.parameters():

@@ -35,13 +35,15 @@ from botorch_binary_context.inference.gaussian import (
     matvec,
 )
 from botorch_binary_context.inference.laplace import laplace_approximation
-from botorch_binary_context.inference.sites import (
+from botorch_binary_context.inference.local_posterior import LocalPosterior
+from botorch_binary_context.inference.site_search import (
     CURVATURE,
     ClampedLikelihood,
-    LocalPosterior,
+    SiteSearch,
+)
+from botorch_binary_context.inference.sites import (
     Marginals,
     Sites,
-    SiteSearch,
     match_moments,
     site_jacobian,
 )
@@ -182,16 +184,17 @@ class ExpectationPropagation(Inference):
         """
         mean, K, targets = search.prior_mean, search.K, search.targets
         start = laplace_approximation(likelihood, mean, K, targets).as_sites()
-        found, found_error, _ = search.run(start, self.max_sweeps)
-        better = found_error < error.masked_fill(error <= search.tolerance, 0.0)
-        sites = found.where(better, sites)
-        error = torch.where(better, found_error, error)
+        missed = ~(error <= search.tolerance)
+        sites, error = search.rerun(missed, start, sites, error, self.max_sweeps)
         missed = ~(error <= search.tolerance)
         if likelihood.is_log_concave or not bool(missed.any()):
             return sites, error, likelihood
         clamped = ClampedLikelihood(likelihood, missed)
         search = replace(search, likelihood=clamped)
-        found, found_error, _ = search.run(start, self.max_sweeps)
+        nothing = error.masked_fill(missed, torch.inf)
+        found, found_error = search.rerun(
+            missed, start, sites, nothing, self.max_sweeps
+        )
         better = missed & (found_error <= search.tolerance)
         if not bool(better.any()):
             return sites, error, likelihood

@@ -1,8 +1,10 @@
 r"""Models of pass/fail outcomes and of duels, and their marginal likelihood."""
 
 from botorch_binary_context.models import matheron_paths  # noqa: F401  registers
+from botorch_binary_context.models.averaged_gp import AveragedGP
 from botorch_binary_context.models.binary_gp import BinaryGP, BinaryLaplaceGP
 from botorch_binary_context.models.coordinates import CombineParameters
+from botorch_binary_context.models.hyperparameters import draw_hyperparameters
 from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.mll import (
     ApproximateMarginalLogLikelihood,
@@ -17,6 +19,7 @@ from botorch_binary_context.models.psychometric import psychometric_gp, should_l
 
 __all__ = [
     "ApproximateMarginalLogLikelihood",
+    "AveragedGP",
     "BinaryGP",
     "BinaryLaplaceGP",
     "CombineParameters",
@@ -25,6 +28,7 @@ __all__ = [
     "Observations",
     "PreferenceGP",
     "PreferenceLaplaceGP",
+    "draw_hyperparameters",
     "psychometric_gp",
     "should_learn",
 ]

@@ -57,6 +57,7 @@ class FunctionalValues:
         if model.training:
             model.eval()
         X = expand_batch(model.transform_inputs(X), model.batch_shape)
+        _check_candidates(functional, X)  # again: a transform may add rows
         rows = fold(X, len(model.batch_shape))
         return cls(model, functional, X.shape[:-2], rows)
 

@@ -20,7 +20,7 @@ from botorch.acquisition.objective import PosteriorTransform
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.model import FantasizeMixin
-from botorch.models.transforms.input import InputTransform
+from botorch.models.transforms.input import AppendFeatures, InputTransform
 from botorch.models.utils.assorted import check_min_max_scaling
 from botorch.posteriors import GPyTorchPosterior, TransformedPosterior
 from botorch.sampling.base import MCSampler
@@ -290,6 +290,48 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         targets, start = self.train_targets, self._start
         likelihood = self.trial_likelihood
         return self.inference.approximate(likelihood, mean, K, targets, start)
+
+    def log_posterior_of_hyperparameters(self) -> Tensor:
+        r"""The log evidence plus the log prior of the hyperparameters.
+
+        Returns:
+            A ``batch_shape`` tensor, differentiable in the hyperparameters.
+        """
+        self.eval()
+        mean, K = self._prior_moments(self.train_inputs)
+        evidence, _ = self.inference.evidence(
+            self.trial_likelihood, mean, K, self.train_targets
+        )
+        for _, module, prior, closure, _ in self.named_priors():
+            density = prior.log_prob(closure(module))
+            if density.shape[: len(self.batch_shape)] == self.batch_shape:
+                density = density.reshape(*self.batch_shape, -1)
+            else:  # of a hyperparameter that the batch shares
+                density = density.flatten()
+            evidence = evidence + density.sum(dim=-1)
+        return evidence
+
+    def expand_data(self, shape: torch.Size) -> Self:
+        r"""The same model with a larger batch of the same trials.
+
+        Args:
+            shape: What to put in front of the batch shape.
+
+        Returns:
+            A copy of the model with batch shape ``shape x batch_shape``.
+        """
+        self.eval()
+        model = self._copy_without_data()
+        batch = shape + self.batch_shape
+        model.train_inputs = tuple(_expand(self.train_inputs, self.kinds, batch))
+        model.train_targets = self.train_targets.expand(
+            batch + self.train_targets.shape[-1:]
+        )
+        if self._original_train_inputs is not None:
+            original = _expand(self._original_trials, self.kinds, batch)
+            model._original_trials = tuple(original)
+        model._drop_cache()
+        return model
 
     def _rows(self, trials: Sequence[Tensor]) -> Tensor:
         """The rows that trials of all kinds show, ``batch_shape x m x d``."""
@@ -562,11 +604,20 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
 
     def _check_columns(self, X: Tensor) -> None:
         dim = self._dim
-        if X.ndim < 2 or X.shape[-1] != dim:
+        if X.ndim < 2 or (X.shape[-1] != dim and not self._completes(X)):
             raise InputDataError(
                 f"Expected ``X`` to be ``batch_shape x q x {dim}``, but got shape "
                 f"{list(X.shape)}."
             )
+
+    def _completes(self, X: Tensor) -> bool:
+        """Whether the input transform appends the columns that points lack."""
+        if not any(isinstance(module, AppendFeatures) for module in self.modules()):
+            return False
+        self.eval()
+        with torch.no_grad():
+            completed = self.transform_inputs(X[..., :1, :])
+        return completed.shape[-1] == self.datapoints.shape[-1]
 
     def subset_output(self, idcs: list[int]) -> Self:
         r"""The model itself, which has one output.
@@ -682,7 +733,7 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
             return tuple(extended)
 
         model = self._copy_without_data()
-        rows = functional.trials(self.transform_inputs(functional.rows(X)))
+        rows = functional.trials(self._preprocess(functional.rows(X)))
         model.train_inputs = extend(self.train_inputs, rows)
         targets, Y = self.train_targets.unsqueeze(-1), Y.to(self.train_targets)
         model.train_targets = self._insert(targets, Y, kind, batch).squeeze(-1)
@@ -703,6 +754,13 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         if batch == self.batch_shape:
             model._warm_samples = self._keep_samples(kind, Y.shape[-2])
         return model
+
+    def _preprocess(self, rows: Tensor) -> Tensor:
+        """Transform rows as those of the training trials are."""
+        if "input_transform" not in self._modules:
+            return rows
+        transform: Any = self.input_transform
+        return transform.preprocess_transform(rows)
 
     def _everything(self) -> Tensor:
         """All trials, marked."""

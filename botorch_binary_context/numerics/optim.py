@@ -78,12 +78,23 @@ def maximize(
     Returns:
         The maximisers, ``batch_shape x k``, and the maxima, ``batch_shape``.
     """
+    if bounds.shape[-1] == 0:
+        return _evaluate_nothing(function, bounds, batch_shape)
     chosen = find_starts(function, bounds, batch_shape, options, seed)
     if starts is not None:
         low, high = bounds
         starts = starts.clamp(low, high).expand(-1, *batch_shape, -1)
         chosen = torch.cat([chosen, starts])
     return maximize_from(function, chosen, bounds, options)
+
+
+def _evaluate_nothing(
+    function: Function, bounds: Tensor, batch_shape: torch.Size
+) -> tuple[Tensor, Tensor]:
+    """The one point of a box without dimensions, and its value."""
+    point = bounds.new_zeros(*batch_shape, 0)
+    with torch.no_grad():
+        return point, function(point.unsqueeze(0)).expand(1, *batch_shape)[0]
 
 
 def find_starts(
@@ -145,6 +156,22 @@ def maximize_from(
     return (low + width * U).clamp(low, high), value
 
 
+def draw_points(bounds: Tensor, number: int, seed: int | None) -> Tensor:
+    r"""Quasi-random points of a box.
+
+    Args:
+        bounds: The ``2 x k`` bounds of the box; ``k`` may be zero.
+        number: How many.
+        seed: The seed of the scrambling.
+
+    Returns:
+        A ``number x k`` tensor.
+    """
+    if bounds.shape[-1] == 0:
+        return bounds.new_zeros(number, 0)
+    return draw_sobol_samples(bounds, n=number, q=1, seed=seed).squeeze(-2)
+
+
 def _draw_seed() -> int:
     return int(torch.randint(2**31 - 1, (1,), device="cpu"))
 
@@ -155,7 +182,7 @@ def _unit_points(n: int, dim: int, seed: int) -> Tensor:
     cube = torch.zeros(2, dim, dtype=torch.float64, device="cpu")
     cube[1] = 1.0
     with torch.inference_mode(False):
-        return draw_sobol_samples(cube, n=n, q=1, seed=seed).squeeze(-2)
+        return draw_points(cube, n, seed)
 
 
 @lru_cache(maxsize=64)

@@ -33,7 +33,7 @@ from botorch_binary_context.sampling.features import (
 
 # In units of the noise of a trial, which is one.
 PATH_NOISE = 0.03
-MIN_DRAWS = 256
+NUM_CONTRASTS = 256
 MAX_CORNER_DIM = 12  # of boxes with few enough corners to transform each of them
 
 
@@ -147,6 +147,7 @@ def draw_exact_paths(
     bounds: Tensor | None = None,
     max_features: int = 2048,
     seed: int | None = None,
+    num_contrasts: int = NUM_CONTRASTS,
 ) -> PosteriorSamplePaths:
     r"""Draw functions from the true posterior, without a Gaussian approximation.
 
@@ -160,13 +161,15 @@ def draw_exact_paths(
         bounds: The ``2 x d`` box in which the paths are to be evaluated.
         max_features: The most features of each stationary part of the kernel.
         seed: The seed of the draw.
+        num_contrasts: The number of draws of what the training trials observe, of which
+            the first are taken; the model keeps them for others that ask for as many.
 
     Returns:
         The paths.
     """
     with torch.no_grad(), manual_seed(seed):
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
-        samples = model.sample_contrasts(max(num_paths, MIN_DRAWS), seed or 0)
+        samples = model.sample_contrasts(max(num_paths, num_contrasts), seed or 0)
         target = samples.values[:num_paths] - samples.prior_mean
         prior = model.trial_functional(_combine(features(model.datapoints), weights))
         # Noise of the prior function and of what it is to meet.

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import torch
-from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import UnsupportedError
+from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.optim import optimize_acqf
 from torch import Tensor
 
@@ -13,7 +13,7 @@ from botorch_binary_context import (
 )
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
-from tests.acquisition.problems import Problem, assert_close, nested, one_shot
+from tests.acquisition.problems import Problem, assert_close, nested
 from tests.helpers import MODEL_CLASSES, StrictTestCase, random_model, uniform
 
 
@@ -51,26 +51,51 @@ class TestTrialAcquisitionFunction(StrictTestCase):
         with self.assertRaisesRegex(UnsupportedError, message):
             RowSum(duels, VALUE)
 
-    def test_pending_points_are_refused(self) -> None:
-        problem = Problem("product", 1)
-        acqfs: list[AcquisitionFunction] = [nested(problem), one_shot(problem)]
-        for acqf in (*acqfs, BernoulliMutualInformation(problem.model)):
+    def test_pending_trials_come_out_as_expected(self) -> None:
+        for model_class in (BinaryLaplaceGP, PreferenceLaplaceGP):
+            problem = Problem("product", 1, model_class)
+            rows = problem.candidates(2).flatten(-3, -2)
+            trials = problem.model.functional.trials(rows)
+            contrast = problem.model.functional(problem.model.posterior_mean(rows))
+            labels = (contrast > 0).double().unsqueeze(-1)
+            told = problem.model.condition_on_observations(trials, labels)
+            acqf = RowSum(problem.model)
+            acqf.set_X_pending(rows)
+            self.assertIs(acqf.X_pending, rows)
+            X = problem.candidates(3, 5)
+            for found, expected in zip(
+                acqf.model.moments(X), told.moments(X), strict=True
+            ):
+                assert_close(found, expected, 1e-12)
             acqf.set_X_pending(None)
-            with self.assertRaisesRegex(UnsupportedError, r"X_pending.*\[1, 2\]"):
-                acqf.set_X_pending(uniform(1, 2))
+            self.assertIs(acqf.model, problem.model)
 
-    def test_sequential_optimisation_is_refused(self) -> None:
-        # The second point would be chosen as if the first did not exist.
+    def test_pending_trials_of_the_wrong_shape(self) -> None:
+        acqf = RowSum(Problem("product", 1).model)
+        message = (
+            r"pending trials to be ``batch_shape x n x 2``, but got shape \[1, 3\]"
+        )
+        with self.assertRaisesRegex(BotorchTensorDimensionError, message):
+            acqf.set_X_pending(uniform(1, 3))
+
+    def test_sequential_optimization(self) -> None:
+        """The second point of a batch knows of the first."""
         problem = Problem("product", 1)
-        with self.assertRaisesRegex(UnsupportedError, "X_pending"):
-            optimize_acqf(
-                BernoulliMutualInformation(problem.model),
-                problem.bounds,
-                q=2,
-                num_restarts=1,
-                raw_samples=4,
-                sequential=True,
-            )
+        acqf = BernoulliMutualInformation(problem.model)
+        batch, _ = optimize_acqf(
+            acqf,
+            problem.bounds,
+            q=2,
+            num_restarts=2,
+            raw_samples=32,
+            sequential=True,
+            options={"seed": 0},
+        )
+        first, second = batch.unsqueeze(-2)
+        alone = acqf(second)
+        acqf.set_X_pending(first)
+        self.assertLess(acqf(first).item(), acqf(second).item())
+        self.assertLess(acqf(second).item(), alone.item())
 
     def test_puts_the_model_in_eval_mode(self) -> None:
         for model_class in (BinaryLaplaceGP, PreferenceLaplaceGP):

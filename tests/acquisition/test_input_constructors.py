@@ -13,13 +13,18 @@ from botorch_binary_context import (
     BernoulliMutualInformation,
     BinaryLaplaceGP,
     BinaryUpperConfidenceBound,
+    ContextAverage,
     ContextualBinaryKnowledgeGradient,
     ContextualJointEntropySearch,
+    GoalUpperConfidenceBound,
+    LatentGoalUpperConfidenceBound,
     LatentUpperConfidenceBound,
     MaximallyUncertainChallenge,
     MomentMatchedKnowledgeGradient,
     OneShotContextualBinaryKnowledgeGradient,
     PreferenceLaplaceGP,
+    SampledKnowledgeGradient,
+    WorstContext,
     acquisition,
 )
 from tests.acquisition.problems import Problem, assert_close
@@ -27,29 +32,43 @@ from tests.helpers import RequireDevice, double, uniform
 
 BINARY = Problem("product", 1)
 DUELS = Problem("product", 1, PreferenceLaplaceGP)
+AVERAGE = ContextAverage([0.1, 0.4])
+WORST = WorstContext([0.1, 0.4])
 
 # What a user gives beside the model, the settings that may be given, and the rows of
 # a candidate beside those of a trial.
 REQUIRED: dict[Any, dict[str, Any]] = {
     BinaryUpperConfidenceBound: {},
     LatentUpperConfidenceBound: {},
+    GoalUpperConfidenceBound: {"space": BINARY.space},
+    LatentGoalUpperConfidenceBound: {"space": BINARY.space},
     BernoulliMutualInformation: {},
     MaximallyUncertainChallenge: {"incumbent": double([0.8, 0.3])},
     ContextualBinaryKnowledgeGradient: {"space": BINARY.space},
     OneShotContextualBinaryKnowledgeGradient: {"space": BINARY.space},
     ContextualJointEntropySearch: {"space": BINARY.space},
     MomentMatchedKnowledgeGradient: {"space": BINARY.space},
+    SampledKnowledgeGradient: {"space": BINARY.space, "goal": WORST},
 }
 SETTINGS: dict[Any, dict[str, Any]] = {
     BinaryUpperConfidenceBound: {"beta": 0.3},
     LatentUpperConfidenceBound: {"beta": 0.3},
-    BernoulliMutualInformation: {},
-    MaximallyUncertainChallenge: {},
+    GoalUpperConfidenceBound: {"beta": 0.3, "goal": AVERAGE},
+    LatentGoalUpperConfidenceBound: {"beta": 0.3, "goal": WORST},
+    BernoulliMutualInformation: {"X_pending": double([[0.3, 0.4], [0.6, 0.1]])},
+    MaximallyUncertainChallenge: {"X_pending": double([[0.3, 0.4], [0.3, 0.1]])},
     ContextualBinaryKnowledgeGradient: {"num_points": 7, "current_value": double(0.5)},
     OneShotContextualBinaryKnowledgeGradient: {"current_value": double(0.5)},
-    ContextualJointEntropySearch: {"num_paths": 3, "mixture": True, "seed": 0},
-    MomentMatchedKnowledgeGradient: {"num_points": 7},
+    ContextualJointEntropySearch: {
+        "num_paths": 3,
+        "mixture": True,
+        "seed": 0,
+        "goal": WORST,
+    },
+    MomentMatchedKnowledgeGradient: {"num_points": 7, "goal": AVERAGE},
+    SampledKnowledgeGradient: {"num_points": 7},
 }
+PENDING = double([[0.3, 0.4], [0.3, 0.1]])
 every_class = pytest.mark.parametrize("acqf_class", list(REQUIRED))
 
 
@@ -102,6 +121,22 @@ class TestConstructors:
         X = uniform(4, rows_of(acqf_class), 2)
         expected = acqf_class(**required, **settings)(X)
         assert_close(acqf_class(**kwargs)(X), expected, 1e-12)
+
+    def test_pending_trials(self, acqf_class: Any) -> None:
+        """What Ax passes while trials run: it makes a difference."""
+        problem = problem_of(acqf_class)
+        required = {"model": problem.model, **REQUIRED[acqf_class]}
+        if acqf_class is ContextualJointEntropySearch:
+            required["seed"] = 0
+        kwargs = get_acqf_input_constructor(acqf_class)(**required, X_pending=PENDING)
+        acqf, idle = acqf_class(**kwargs), acqf_class(**required)
+        X = uniform(4, rows_of(acqf_class), 2)
+        pending = acqf(X)
+        assert (pending - idle(X)).abs().max() > 1e-6
+        idle.set_X_pending(PENDING)
+        assert_close(idle(X), pending, 1e-12)
+        acqf.set_X_pending(None)
+        assert_close(acqf(X), acqf_class(**required)(X), 1e-12)
 
     def test_what_ax_passes_to_all(self, acqf_class: Any) -> None:
         """Arguments that BoTorch passes to every constructor are ignored."""

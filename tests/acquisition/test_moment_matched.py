@@ -603,7 +603,7 @@ def space_to_search(parameters: int) -> ContextSpace:
 def share_reached(model: LatentGP, parameters: int, num_points: int = 2000) -> float:
     """The value of the suggested trial, as a share of that of quasi-random ones."""
     space, sides = space_to_search(parameters), model.functional.num_rows
-    trial = suggest(model, space, "mkg", seed=0)
+    trial = model.functional.rows(suggest(model, space, "mkg", seed=0))
     assert trial.shape == (sides, parameters + 1)
     unit = double([[0.0], [1.0]]).expand(2, 1 + sides * parameters)
     U = draw_sobol_samples(unit, n=num_points, q=1, seed=5)
@@ -632,6 +632,7 @@ class TestRule:
         for model_class in MODEL_CLASSES:
             problem = Problem("product", 1, model_class, [0, 1, 2])
             trials = suggest(problem.model, problem.space, "mkg", seed=0)
+            trials = problem.model.functional.rows(trials)
             assert trials.shape == (3, problem.rows_per_trial, 2)
             acqf = by_laplace(problem)
             with torch.no_grad():
@@ -648,7 +649,9 @@ class TestRule:
         problem, model = case.problem, case.model(ExpectationPropagation())
         low, high = problem.bounds
         for kind in (0, 1):
-            trial = suggest(model.asking(kind), problem.space, "mkg", seed=0)
+            asking = model.asking(kind)
+            trial = suggest(asking, problem.space, "mkg", seed=0)
+            trial = asking.functional.rows(trial)
             assert trial.shape == (kind + 1, problem.dim)
             assert bool(((trial >= low) & (trial <= high)).all())
             contexts = problem.space.contexts(trial)
@@ -662,6 +665,7 @@ class TestRule:
         ):
             asking = model.asking(kind)
             trial = suggest(asking, problem.space, "mkg", seed=0)
+            trial = asking.functional.rows(trial)
             acqf = MomentMatchedKnowledgeGradient(asking, problem.space)
             with torch.no_grad():
                 best = acqf(own.candidates(1000)).max()
@@ -671,6 +675,7 @@ class TestRule:
         for model_class in MODEL_CLASSES:
             problem = Problem("none", 2, model_class)
             trial = suggest(problem.model, problem.space, "mkg", seed=0)
+            trial = problem.model.functional.rows(trial)
             assert trial.shape == (problem.rows_per_trial, 2)
             acqf = by_laplace(problem)
             with torch.no_grad():

@@ -60,9 +60,7 @@ def new_experiments(model_class: ModelClass, size: int) -> AnyModel:
 def advance(model: AnyModel, rule: str) -> AnyModel:
     """Choose, run and learn from one more trial in every experiment."""
     trial = suggest(model, SPACE, rule, OPTIONS)
-    labels = run_trials(model, trial)
-    if isinstance(model, PreferenceLaplaceGP):
-        trial = trial.unsqueeze(-3)
+    labels = run_trials(model, model.functional.rows(trial))
     return model.condition_on_observations(trial, labels)
 
 

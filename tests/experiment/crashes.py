@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import sqlite3
 import sys
@@ -105,19 +106,42 @@ def check(path: Path, reports: Iterable[list[str]]) -> int:
     return len(answered)
 
 
+def check_copy(path: Path, reports: Iterable[list[str]]) -> bool:
+    """A copy of the one file has every answer; False if it was being written just then.
+
+    In that moment SQLite keeps a second file, from which it restores the first one.
+    """
+    being_written = path.with_name(f"{path.name}-journal").exists()
+    copy = Path(shutil.copy(path, path.with_name(f"{path.name}-copied")))
+    try:
+        with Experiment.open(copy) as experiment:
+            answered = {t.id: t.outcome for t in experiment.trials}
+    except InputDataError:
+        assert being_written, "a copy cannot be read"
+        return False
+    told = {int(i): int(outcome) for kind, i, outcome in _with_outcome(reports, "told")}
+    assert told.items() <= answered.items(), "an answer is not in the copy"
+    return True
+
+
+def _with_outcome(reports: Iterable[list[str]], kind: str) -> list[list[str]]:
+    return [words for words in reports if words[0] == kind]
+
+
 def crash_again_and_again(path: Path, times: int, delay: float) -> dict[str, int]:
     """Kill at random moments, and look each time."""
     moments = random.Random(0)
     reports: list[list[str]] = []
     last: Counter[str] = Counter()
-    answers = 0
+    answers = copies = 0
     for _ in range(times):
         child, reader = fork(path)
         new = kill(child, reader, moments.randint(1, 7), delay * moments.random())
         last[new[-1][0]] += 1
         reports += new
+        copies += check_copy(path, reports)
         answers = check(path, reports)
-    return {"crashes": times, "answers": answers, **last}
+    return {"crashes": times, "answers": answers, "copies": copies, **last}
 
 
 def work_side_by_side(path: Path, num_reports: int) -> dict[str, int]:
@@ -127,6 +151,29 @@ def work_side_by_side(path: Path, num_reports: int) -> dict[str, int]:
     by_each = [sum(words[0] == "told" for words in r) for r in reports]
     answers = check(path, [words for r in reports for words in r])
     return {"answers": answers, "least": min(by_each)}
+
+
+def create_again_and_again(folder: Path, times: int) -> dict[str, int]:
+    """Kill processes while they create journals: there is a whole one or none."""
+    moments = random.Random(1)
+    made = 0
+    for i in range(times):
+        path = folder / f"created-{i}"
+        child = os.fork()
+        if child == 0:
+            try:
+                Experiment.create(path, unmodelled())
+            finally:
+                os._exit(0)
+        time.sleep(0.08 * moments.random())
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        if path.exists():
+            made += 1
+            Experiment.open(path).close()
+        else:  # nothing is in the way
+            Experiment.create(path, unmodelled()).close()
+    return {"made": made, "times": times}
 
 
 def main(folder: Path) -> None:
@@ -141,9 +188,10 @@ def main(folder: Path) -> None:
     for name, path in paths.items():
         Experiment.create(path, settings[name]).close()
     results = {
-        "early": crash_again_and_again(paths["early"], 90, delay=0.01),
-        "modelled": crash_again_and_again(paths["modelled"], 10, delay=0.2),
+        "early": crash_again_and_again(paths["early"], 60, delay=0.01),
+        "modelled": crash_again_and_again(paths["modelled"], 6, delay=0.2),
         "shared": work_side_by_side(paths["shared"], 60),
+        "created": create_again_and_again(folder, 40),
     }
     print(json.dumps(results))
 

@@ -39,12 +39,12 @@ MIXED = NamedSpace(
 
 def pass_fail(space: NamedSpace = CONTINUOUS, **kwargs: Any) -> Settings:
     """Settings of a pass/fail experiment."""
-    return Settings(space, PassFail(), **kwargs)
+    return Settings(space, PassFail(), **{"seed": 0, **kwargs})
 
 
 def duels(space: NamedSpace = CONTINUOUS, **kwargs: Any) -> Settings:
     """Settings of an experiment with duels."""
-    return Settings(space, Duels(), **kwargs)
+    return Settings(space, Duels(), **{"seed": 0, **kwargs})
 
 
 def unmodelled(**kwargs: Any) -> Settings:

@@ -20,8 +20,8 @@ from botorch_binary_context.experiment import (
     Real,
     Settings,
 )
+from botorch_binary_context.experiment.estimates import circular_interval
 from botorch_binary_context.experiment.prior import make_prior
-from botorch_binary_context.experiment.recommendation import circular_interval
 from botorch_binary_context.experiment.surrogate import Surrogate
 from botorch_binary_context.numerics.covariance import covariance
 from tests.helpers import double

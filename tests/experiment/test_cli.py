@@ -143,22 +143,6 @@ class TestExport:
         text = call(capsys, "export", journal)
         assert text.splitlines() == path.read_text().splitlines()
 
-    def test_what_was_noted(
-        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
-    ) -> None:
-        """Free columns are columns, and what was asked is kept."""
-        with Experiment.create(tmp_path / "noted", unmodelled()) as experiment:
-            first = experiment.ask(rater="Ada")
-            experiment.tell(first.id, 1, shown={"gain": 2.5}, extra={"eye": "left"})
-            experiment.tell(experiment.ask().id, 0, extra={"tired": True})
-        lines = call(capsys, "export", experiment.path).splitlines()
-        rows = list(csv.DictReader(lines))
-        assert [row["eye"] for row in rows] == ["left", ""]
-        assert [row["tired"] for row in rows] == ["", "True"]
-        assert [row["rater"] for row in rows] == ["Ada", ""]
-        assert json.loads(rows[0]["asked"]) == first.values
-        assert rows[0]["gain"] == "2.5"
-
     def test_header_without_trials(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
@@ -167,8 +151,8 @@ class TestExport:
             ("duels", duels, "noise,first.gain,first.shift,second.gain,second.shift"),
         ):
             Experiment.create(tmp_path / name, make()).close()
-            about = "id,status,outcome,chosen_by,asked_at,closed_at"
-            about += ",used,asked,rater,reaction_time"
+            about = "id,status,outcome,chosen_by,asked_at,closed_at,used,rater"
+            about += ",reaction_time"
             assert call(capsys, "export", tmp_path / name) == f"{about},{shown}\r\n"
 
     def test_no_column_twice_and_no_formula(
@@ -192,6 +176,23 @@ class TestExport:
             assert float(row[-3]) < 0  # a number stays one
             assert row[-1].startswith("'")
 
+    def test_what_was_noted(
+        self, capsys: pytest.CaptureFixture[str], journal: str
+    ) -> None:
+        with Experiment.open(journal) as experiment:
+            trial = experiment.ask()
+            details = {"shown": {"gain": 2.0}, "rater": "=R", "reaction_time": 0.5}
+            extra = {"glare": True, "lamps": [1, 2], "asked.noise": "mine"}
+            experiment.tell(trial.id, 1, extra=extra, **details)
+        rows = list(csv.DictReader(call(capsys, "export", journal).splitlines()))
+        row = rows[-1]
+        assert float(row["gain"]) == 2.0
+        assert float(row["asked.gain"]) == trial.values["gain"]
+        assert (row["rater"], row["reaction_time"]) == ("'=R", "0.5")
+        assert (row["glare"], row["lamps"]) == ("True", "[1, 2]")
+        assert row["extra.asked.noise"] == "mine"
+        assert rows[0]["glare"] == ""
+
     def test_private_and_never_over_a_journal(
         self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
     ) -> None:
@@ -213,6 +214,69 @@ class TestExport:
             call(capsys, "export", journal, path)
             assert path.stat().st_mode & 0o777 == 0o600
             assert path.read_text().startswith("id,")
+
+
+class TestImport:
+    def test_exported_table(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        """What was exported comes back, with names and texts as they were."""
+        space = NamedSpace(
+            [
+                Real("id", -1.0, -0.5),
+                Real("@x", 0.0, 1.0),
+                Categorical("word", ["=1+1", "-2", "'+3", "'plain"]),
+            ]
+        )
+        run_random(tmp_path / "old", space)
+        Experiment.create(tmp_path / "new", unmodelled(space=space)).close()
+        with Experiment.open(tmp_path / "old") as experiment:
+            experiment.ask()  # pending trials are left out
+            experiment.exclude(2)
+            former = experiment.trials
+        call(capsys, "export", tmp_path / "old", tmp_path / "table.csv")
+        added = call_json(capsys, "import", tmp_path / "new", tmp_path / "table.csv")
+        assert added == {"added": list(range(1, 11))}
+        with Experiment.open(tmp_path / "new") as experiment:
+            for old, new in zip(former[:-1], experiment.trials, strict=True):
+                assert (old.values, old.outcome) == (new.values, new.outcome)
+                assert (old.used, old.closed_at) == (new.used, new.closed_at)
+                assert new.chosen_by == "added"
+
+    def test_wrong(
+        self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "table.csv"
+        start = b"noise,gain,shift,outcome\n1,1,0,pass\n"
+        for row, message in (
+            (b"1,1,5,pass", "In row 2: Expected ``value`` of 'shift'"),
+            (b"1,1,0,maybe", "In row 2: Expected ``outcome``"),
+            (b"1,1,0,pass,7", "In row 2: Expected a name for each cell"),
+            (b'1,1,0,"pass', "to be a CSV file"),
+            (b"1,1,0,\xff", "to be a CSV file"),
+        ):
+            path.write_bytes(start + row)
+            assert main(["import", journal, str(path)]) == 2
+            assert message in capsys.readouterr().err
+        assert "6 answered" in call(capsys, "status", journal)  # all or none
+
+
+class TestChanges:
+    def test_commands(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+        with Experiment.open(journal) as experiment:
+            before = experiment.trials
+        other = "fail" if before[0].outcome else "pass"
+        assert call(capsys, "correct", journal, 1, other) == f"trial 1: {other}\n"
+        assert call(capsys, "undo", journal) == "trial 6: pending again\n"
+        assert call(capsys, "exclude", journal, 2) == "trial 2: excluded\n"
+        assert "5 answered" in (text := call(capsys, "status", journal))
+        assert "1 pending, 0 withdrawn, 1 excluded" in text
+        with Experiment.open(journal) as experiment:
+            after = experiment.trials
+        assert after[0].outcome == 1 - int(before[0].outcome or 0)
+        assert (after[1].used, after[5].status) == (False, "pending")
+        assert call(capsys, "include", journal, 2) == "trial 2: included\n"
+        assert call_json(capsys, "status", journal)["excluded"] == 0
 
 
 def test_plot(capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
-def test_a_hundred_crashes(tmp_path: Path) -> None:
+def test_many_crashes(tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "tests.experiment.crashes", str(tmp_path)],
         cwd=Path(__file__).parents[2],
@@ -24,7 +24,10 @@ def test_a_hundred_crashes(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
-    assert found["early"]["crashes"] + found["modelled"]["crashes"] == 100
+    crashes = found["early"]["crashes"] + found["modelled"]["crashes"]
+    assert crashes == 66
+    # One file was enough, but where a process died in the middle of writing it.
+    assert found["early"]["copies"] + found["modelled"]["copies"] > crashes - 10
     # Processes died while they asked and while they told, and yet they got on.
     assert found["early"]["told"] > 10
     assert found["early"]["telling"] > 0
@@ -32,3 +35,5 @@ def test_a_hundred_crashes(tmp_path: Path) -> None:
     assert found["modelled"]["answers"] > 5
     # Two processes on one journal: both were served.
     assert found["shared"]["least"] > 5
+    # Some processes were killed before, some after there was a journal.
+    assert 0 < found["created"]["made"] < found["created"]["times"]

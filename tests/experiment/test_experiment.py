@@ -14,8 +14,10 @@ from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context import BINARY_RULES
 from botorch_binary_context.experiment import (
+    Categorical,
     Context,
     Experiment,
+    Integer,
     NamedSpace,
     Real,
     Settings,
@@ -47,7 +49,7 @@ def check_values(trial: Trial, space: NamedSpace) -> None:
     """All names, values of the right kind within their bounds."""
     assert list(trial.context) == [c.name for c in space.contexts]
     for side in trial.sides:
-        assert list(side) == [p.name for p in space.parts]
+        assert list(side) == [p.name for p in space.parameters]
         for parameter in space.parts:
             parameter.encode(side[parameter.name])
     for context in space.contexts:
@@ -64,7 +66,7 @@ class TestAsk:
             pass_fail(MIXED, initial_trials=3),
             pass_fail(MIXED, kernel="product", rule="ts-ald", initial_trials=3),
             pass_fail(kernel="multiplicative", rule="cjes", initial_trials=3),
-            Settings(NamedSpace(MIXED.parameters), initial_trials=3),
+            Settings(NamedSpace(MIXED.parameters), seed=0, initial_trials=3),
             duels(initial_trials=3),
             duels(MIXED, rule="kss-ald", initial_trials=3),
             duels(NamedSpace(MIXED.parameters), initial_trials=3),
@@ -142,6 +144,7 @@ class TestAsk:
         settings = Settings(
             NamedSpace([Real("gain", 0.0, 1.0)], [context]),
             rule="ucb-fixed",
+            seed=0,
             initial_trials=0,
             hyperparameters={"lengthscale": 30.0, "outputscale": 1.0},
         )
@@ -161,6 +164,41 @@ class TestAsk:
             second = experiment.ask()
         assert second.id == 2
         assert second.values != first.values
+
+
+class TestSmallSpaces:
+    """Few trials can be shown, and none is pending twice."""
+
+    SPACE = NamedSpace(
+        [Integer("taps", 1, 2), Categorical("window", ["hann", "box"])],
+        # The first level is so near to the second one that no sequence finds it.
+        [Context("noise", 5.0, levels=[0.0, 1e-12, 10.0], harder="up")],
+    )
+
+    @pytest.mark.parametrize(
+        ("make", "count"), [(pass_fail, 2 * 2 * 3), (duels, 4 * 4 * 3)]
+    )
+    def test_every_trial_once(self, path: Path, make: Any, count: int) -> None:
+        with Experiment.create(path, make(self.SPACE, initial_trials=99)) as experiment:
+            asked = [experiment.ask() for _ in range(count)]
+            assert len({str(trial.values) for trial in asked}) == count
+            message = f"each of the {count} trials that can be shown has been asked"
+            with pytest.raises(UnsupportedError, match=message):
+                experiment.ask()
+            experiment.tell(asked[4].id, 1)
+            assert experiment.ask().values == asked[4].values  # it may be asked again
+
+    def test_by_the_rule(self, path: Path) -> None:
+        fixed = {**FIXED, "slope": 5.0}
+        settings = pass_fail(
+            self.SPACE, rule="random", initial_trials=1, hyperparameters=fixed
+        )
+        with Experiment.create(path, settings) as experiment:
+            experiment.tell(experiment.ask().id, 1)
+            asked = [experiment.ask() for _ in range(12)]
+            assert len({str(trial.values) for trial in asked}) == 12
+            with pytest.raises(UnsupportedError, match="each of the 12 trials"):
+                experiment.ask()
 
 
 class TestTell:
@@ -345,6 +383,32 @@ def test_reproducible_across_resumes(tmp_path: Path, settings: Settings) -> None
         assert shown(experiment.trials) == expected
 
 
+def test_independent_of_the_program(tmp_path: Path) -> None:
+    """Whatever the default dtype and the gradient mode are."""
+    settings = pass_fail(CONTINUOUS, rule="ts-ald", initial_trials=5)
+
+    def ask() -> list[Any]:
+        path = tmp_path / str(len(list(tmp_path.iterdir())))
+        trials = shown(run(path, settings, 6))
+        with Experiment.open(path) as experiment:
+            assert experiment._journal.fit(5)  # no fit has failed
+        return trials
+
+    expected = ask()
+    with torch.no_grad():
+        assert ask() == expected
+    with torch.inference_mode():
+        assert ask() == expected
+    before = torch.get_default_dtype()
+    for dtype in (torch.float16, torch.float64):
+        torch.set_default_dtype(dtype)
+        try:
+            assert ask() == expected
+            assert torch.get_default_dtype() == dtype
+        finally:
+            torch.set_default_dtype(before)
+
+
 def test_seeds(tmp_path: Path) -> None:
     runs = [
         run(tmp_path / str(i), pass_fail(rule="random", seed=seed, initial_trials=3), 6)
@@ -353,3 +417,16 @@ def test_seeds(tmp_path: Path) -> None:
     values = [[trial.values for trial in trials] for trials in runs]
     assert values[0] == values[1]
     assert all(a != b for a, b in zip(values[0], values[2], strict=True))
+
+
+def test_fresh_seeds(tmp_path: Path) -> None:
+    """By default every experiment has a seed of its own, which its journal keeps."""
+    seeds = []
+    for name in ("a", "b"):
+        settings = pass_fail(rule="random", seed=None, initial_trials=3)
+        with Experiment.create(tmp_path / name, settings) as experiment:
+            seeds.append(experiment.settings.seed)
+        with Experiment.open(tmp_path / name) as experiment:
+            assert experiment.settings.seed == seeds[-1]
+    assert None not in seeds
+    assert seeds[0] != seeds[1]

@@ -49,7 +49,7 @@ def draw(folder: Path, settings: Settings, name: str = "figure.png") -> Path:
         (pass_fail(hyperparameters=FIXED), 3),
         (pass_fail(MIXED, hyperparameters=FIXED), 3),
         (duels(MIXED, hyperparameters=FIXED), 2),
-        (Settings(NamedSpace(CONTINUOUS.parameters[:1]), hyperparameters=FIXED), 1),
+        (pass_fail(NamedSpace(CONTINUOUS.parameters[:1]), hyperparameters=FIXED), 1),
     ],
 )
 def test_panels(
@@ -84,6 +84,6 @@ def test_errors(tmp_path: Path) -> None:
         experiment.tell(experiment.ask().id, True)
         with pytest.raises(UnsupportedError, match="a number, or a context, to draw"):
             draw_experiment(experiment, tmp_path / "figure.png")
-    settings = Settings(NamedSpace(CONTINUOUS.parameters), hyperparameters=FIXED)
+    settings = pass_fail(NamedSpace(CONTINUOUS.parameters), hyperparameters=FIXED)
     with pytest.raises(UnsupportedError, match="to end as an image file does"):
         draw(tmp_path, settings, "figure.xyz")

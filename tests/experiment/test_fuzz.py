@@ -1,15 +1,18 @@
-r"""Random sequences of calls, right and wrong: what must always hold of a journal."""
+r"""Random calls, right and wrong: the journal equals a plain model of it."""
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
+import os
+import shutil
+import signal
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -31,111 +34,228 @@ KINDS = {
         hyperparameters={**FIXED, "context_lengthscale": 1.0},
     ),
 }
+OUTCOMES = st.sampled_from([0, 1])
+HANDLES = st.integers(0, 1)
+DETAILS = st.fixed_dictionaries(
+    {},
+    optional={
+        "rater": st.sampled_from(["Ada", "Böhm"]),
+        "reaction_time": st.sampled_from([0.0, 0.25, 3.5]),
+        "extra": st.sampled_from([{}, {"eye": "left"}, {"tired": True, "lux": 3.5}]),
+    },
+)
+
+
+@dataclass
+class Model:
+    """What a trial should be."""
+
+    values: dict[str, Any]
+    status: str = "pending"
+    outcome: int | None = None
+    used: bool = True
+    asked: dict[str, Any] | None = None
+    rater: str | None = None
+    reaction_time: float | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def before(self) -> dict[str, Any]:
+        """What an answer may change."""
+        return {k: v for k, v in vars(self).items() if k != "used"}
 
 
 class Calls(RuleBasedStateMachine):
-    """An experiment, and what should be in its journal."""
+    """An experiment with two handles, and what should be in its journal."""
 
     @initialize(kind=st.sampled_from(sorted(KINDS)))
     def begin(self, kind: str) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "journal"
         self.settings = KINDS[kind]
-        self.experiment = Experiment.create(self.path, self.settings)
-        self.shown: list[dict[str, Any]] = []
-        self.status: list[str] = []
-        self.outcomes: dict[int, int] = {}  # in the order of the answers
-        self.calls: list[tuple[Any, ...]] = []
+        first = Experiment.create(self.path, self.settings)
+        self.handles = [first, Experiment.open(self.path)]
+        self.trials: list[Model] = []
+        self.order: list[int] = []  # the ids in the order of the answers
+        self.before: dict[int, dict[str, Any]] = {}  # what undoing restores
+        self.events = ["created"]
+        self.metadata: dict[str, Any] = {}
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
 
-    @rule()
-    def ask(self) -> None:
-        trial = self.experiment.ask()
-        assert trial.id == len(self.shown) + 1
-        assert trial.status == "pending"
-        self.shown.append(trial.values)
-        self.status.append("pending")
-        self.calls.append(("ask",))
+    def call(self, handle: int, name: str, *args: Any, **kwargs: Any) -> Any:
+        """Call a method, and remember it if it succeeds."""
+        result = getattr(self.handles[handle], name)(*args, **kwargs)
+        self.calls.append((name, args, kwargs))
+        return result
 
-    @rule(data=st.data(), outcome=st.sampled_from([0, 1]))
-    def tell(self, data: st.DataObject, outcome: int) -> None:
-        if not self.shown:
+    def draw(self, data: st.DataObject) -> tuple[int, Model]:
+        """A trial that was asked, or id 0 of no trial."""
+        number = data.draw(st.integers(min(1, len(self.trials)), len(self.trials)))
+        return number, self.trials[number - 1] if number else Model({}, "missing")
+
+    def refused(self, work: Callable[[], Any]) -> None:
+        with pytest.raises(InputDataError, match="Expected ``trial_id`` to be"):
+            work()
+
+    @rule(handle=HANDLES, rater=st.sampled_from([None, "Ada"]))
+    def ask(self, handle: int, rater: str | None) -> None:
+        trial = self.call(handle, "ask", rater=rater)
+        assert trial.id == len(self.trials) + 1
+        pending = [m.values for m in self.trials if m.status == "pending"]
+        assert trial.values not in pending
+        self.trials.append(Model(trial.values, rater=rater))
+        self.events.append("asked")
+
+    @rule(handle=HANDLES, data=st.data(), outcome=OUTCOMES, details=DETAILS)
+    def tell(
+        self, handle: int, data: st.DataObject, outcome: int, details: dict[str, Any]
+    ) -> None:
+        number, model = self.draw(data)
+        if model.status != "pending":
+            self.refused(lambda: self.call(handle, "tell", number, outcome))
             return
-        trial_id = data.draw(st.integers(1, len(self.shown)))
-        if self.status[trial_id - 1] == "pending":
-            self.experiment.tell(trial_id, outcome)
-            self.status[trial_id - 1] = "answered"
-            self.outcomes[trial_id] = outcome
-            self.calls.append(("tell", trial_id, outcome))
-        else:
-            with pytest.raises(InputDataError, match="to be that of a pending trial"):
-                self.experiment.tell(trial_id, outcome)
+        shown = data.draw(st.sampled_from([None, {}, {"noise": 0.75}]))
+        self.call(handle, "tell", number, outcome, shown=shown, **details)
+        self.before[number] = model.before()
+        if shown:
+            model.asked, model.values = model.values, {**model.values, **shown}
+        vars(model).update(details, status="answered", outcome=outcome)
+        self.order.append(number)
+        self.events.append("answered")
 
-    @rule(data=st.data())
-    def withdraw(self, data: st.DataObject) -> None:
-        if not self.shown:
+    @rule(handle=HANDLES, data=st.data())
+    def withdraw(self, handle: int, data: st.DataObject) -> None:
+        number, model = self.draw(data)
+        if model.status != "pending":
+            self.refused(lambda: self.call(handle, "withdraw", number))
             return
-        trial_id = data.draw(st.integers(1, len(self.shown)))
-        if self.status[trial_id - 1] == "pending":
-            self.experiment.withdraw(trial_id)
-            self.status[trial_id - 1] = "withdrawn"
-            self.calls.append(("withdraw", trial_id))
-        else:
-            with pytest.raises(InputDataError, match="to be that of a pending trial"):
-                self.experiment.withdraw(trial_id)
+        self.call(handle, "withdraw", number)
+        model.status = "withdrawn"
+        self.events.append("withdrawn")
 
-    @rule(outcome=st.sampled_from(WRONG_OUTCOMES))
-    def tell_nonsense(self, outcome: Any) -> None:
-        with pytest.raises(InputDataError, match="Expected ``outcome`` to be"):
-            self.experiment.tell(max(len(self.shown), 1), outcome)
+    @rule(handle=HANDLES, data=st.data(), outcome=OUTCOMES)
+    def correct(self, handle: int, data: st.DataObject, outcome: int) -> None:
+        number, model = self.draw(data)
+        if model.status != "answered":
+            self.refused(lambda: self.call(handle, "correct", number, outcome))
+            return
+        self.call(handle, "correct", number, outcome)
+        model.outcome = outcome
+        self.events.append("corrected")
 
-    @rule(trial_id=st.sampled_from(WRONG_IDS), ahead=st.integers(1, 3))
-    def use_wrong_id(self, trial_id: Any, ahead: int) -> None:
-        for wrong in (trial_id, len(self.shown) + ahead):
-            with pytest.raises(InputDataError, match="Expected ``trial_id`` to be"):
-                self.experiment.tell(wrong, 1)
-            with pytest.raises(InputDataError, match="Expected ``trial_id`` to be"):
-                self.experiment.withdraw(wrong)
+    @rule(handle=HANDLES, data=st.data(), name=st.sampled_from(["exclude", "include"]))
+    def use(self, handle: int, data: st.DataObject, name: str) -> None:
+        number, model = self.draw(data)
+        if model.status not in ("pending", "answered"):
+            self.refused(lambda: self.call(handle, name, number))
+            return
+        self.call(handle, name, number)
+        if model.used != (name == "include"):
+            model.used = not model.used
+            self.events.append(f"{name}d")
 
-    @rule()
-    def reopen(self) -> None:
-        self.experiment.close()
-        self.experiment = Experiment.open(self.path)
+    @rule(handle=HANDLES)
+    def undo(self, handle: int) -> None:
+        if not self.order:
+            with pytest.raises(UnsupportedError, match="an answer to undo"):
+                self.call(handle, "undo")
+            return
+        number = self.order.pop()
+        assert self.call(handle, "undo").id == number
+        model = self.trials[number - 1]
+        if number in self.before:
+            vars(model).update(self.before.pop(number))
+        else:  # it was added
+            vars(model).update(status="withdrawn", outcome=None)
+        self.events.append("undone")
 
-    @rule()
-    def replace_without_closing(self) -> None:
-        former, self.experiment = self.experiment, Experiment.open(self.path)
-        former.close()
+    @rule(handle=HANDLES, outcome=OUTCOMES, use=st.booleans(), details=DETAILS)
+    def add(
+        self, handle: int, outcome: int, use: bool, details: dict[str, Any]
+    ) -> None:
+        side = {"gain": 2.0, "taps": 3, "window": "box"}
+        starts = ("first.", "second.") if self.settings == KINDS["duels"] else ("",)
+        values = {"noise": 1.2}  # not one of the levels
+        values |= {f"{start}{k}": v for start in starts for k, v in side.items()}
+        trial = self.call(handle, "add", values, outcome, use=use, **details)
+        assert trial.id == len(self.trials) + 1
+        model = Model(values, "answered", outcome, use)
+        vars(model).update(details)
+        self.trials.append(model)
+        self.order.append(trial.id)
+        self.events.append("added")
+
+    @rule(handle=HANDLES, notes=st.sampled_from(["tired", "awake", None]))
+    def describe(self, handle: int, notes: str | None) -> None:
+        self.call(handle, "describe", notes=notes)
+        self.metadata = {} if notes is None else {"notes": notes}
+        self.events.append("described")
+
+    @rule(handle=HANDLES, outcome=st.sampled_from(WRONG_OUTCOMES))
+    def tell_nonsense(self, handle: int, outcome: Any) -> None:
+        number = max(len(self.trials), 1)
+        for name in ("tell", "correct"):
+            with pytest.raises(InputDataError, match="Expected ``outcome`` to be"):
+                self.call(handle, name, number, outcome)
+
+    @rule(handle=HANDLES, trial_id=st.sampled_from(WRONG_IDS), ahead=st.integers(1, 3))
+    def use_wrong_id(self, handle: int, trial_id: Any, ahead: int) -> None:
+        for wrong in (trial_id, len(self.trials) + ahead):
+            self.refused(lambda w=wrong: self.call(handle, "tell", w, 1))
+            self.refused(lambda w=wrong: self.call(handle, "correct", w, 1))
+            for name in ("withdraw", "exclude", "include"):
+                self.refused(lambda n=name, w=wrong: self.call(handle, n, w))
+
+    @rule(handle=HANDLES)
+    def reopen(self, handle: int) -> None:
+        self.handles[handle].close()
+        self.handles[handle] = Experiment.open(self.path)
+
+    @rule(handle=HANDLES)
+    def copy_the_file(self, handle: int) -> None:
+        copy = Path(shutil.copy(self.path, self.path.with_name("copy")))
+        with Experiment.open(copy) as copied:
+            self.compare(copied)
+
+    @rule(handle=HANDLES)
+    def kill(self, handle: int) -> None:
+        """A process dies in the middle of a change, and nothing has happened."""
+        child = os.fork()
+        if child == 0:
+            journal = self.handles[handle]._journal
+            with journal.transaction():
+                if self.order:
+                    journal.undo()
+                journal.describe({"notes": "lost"})
+                os.kill(os.getpid(), signal.SIGKILL)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
 
     @invariant()
     def journal_is_as_expected(self) -> None:
-        trials = self.experiment.trials
-        assert [t.id for t in trials] == list(range(1, len(self.shown) + 1))
-        assert [t.values for t in trials] == self.shown
-        assert [t.status for t in trials] == self.status
-        told = {t.id: t.outcome for t in trials if t.status == "answered"}
-        assert told == self.outcomes
-        assert all(t.outcome is None for t in trials if t.id not in self.outcomes)
+        for experiment in self.handles:
+            self.compare(experiment)
 
-    @invariant()
-    def answers_count_once_in_their_order(self) -> None:
-        with contextlib.closing(sqlite3.connect(self.path)) as connection:
-            rows = connection.execute(
-                "SELECT position, id FROM trials WHERE outcome IS NOT NULL "
-                "ORDER BY position"
-            ).fetchall()
-        assert rows == list(enumerate(self.outcomes, start=1))
+    def compare(self, experiment: Experiment) -> None:
+        trials = experiment.trials
+        assert [t.id for t in trials] == list(range(1, len(self.trials) + 1))
+        found = [{name: getattr(t, name) for name in vars(Model({}))} for t in trials]
+        assert found == [vars(model) for model in self.trials]
+        positions = {t.position: t.id for t in trials if t.position is not None}
+        assert [positions[i + 1] for i in range(len(positions))] == self.order
+        assert [event.kind for event in experiment.history] == self.events
+        assert experiment.metadata == self.metadata
 
     def teardown(self) -> None:
         """The same calls, without the mistakes, give the same questions."""
-        if not hasattr(self, "experiment"):
+        if not hasattr(self, "handles"):
             return
-        self.experiment.close()
+        for experiment in self.handles:
+            experiment.close()
         with Experiment.create(self.path.with_name("again"), self.settings) as again:
-            for name, *arguments in self.calls:
-                getattr(again, name)(*arguments)
-            assert [trial.values for trial in again.trials] == self.shown
+            for name, args, kwargs in self.calls:
+                getattr(again, name)(*args, **kwargs)
+            self.compare(again)
         self.folder.cleanup()
 
 
 TestCalls = Calls.TestCase
-TestCalls.settings = hypothesis_settings(max_examples=12, stateful_step_count=25)
+TestCalls.settings = hypothesis_settings(max_examples=10, stateful_step_count=30)

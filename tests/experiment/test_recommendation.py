@@ -119,7 +119,7 @@ class TestProbability:
             estimate = best.success_probability(context, level=0.8)
             X = encoder.encode(context or {"noise": 2.0}, [best.parameters])
             with manual_seed(0), torch.no_grad():
-                posterior = best._model.exact_posterior(X, 16384, seed=7)
+                posterior = best._averaged.exact_posterior(X, 16384, seed=7)
                 latent = posterior.rsample(torch.Size([100_000])).flatten().numpy()
             success = 0.1 + 0.85 * norm.cdf(latent)
             assert estimate.mean == pytest.approx(success.mean(), abs=0.01)
@@ -161,7 +161,7 @@ def graded(
     context = Context("noise", 2.0, low=1.0, high=4.0, scale=scale, harder=harder)
     space = NamedSpace(CONTINUOUS.parameters, [context])
     feedback = PassFail(guess_rate=0.1, lapse_rate=0.05)
-    settings = Settings(space, feedback, hyperparameters=hyperparameters)
+    settings = Settings(space, feedback, seed=0, hyperparameters=hyperparameters)
     trials = make_trials(settings, n)
     if harder == "down":
         mirrored = [{"noise": 5.0 - float(trial.context["noise"])} for trial in trials]

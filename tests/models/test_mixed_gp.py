@@ -583,7 +583,7 @@ class TestRules:
     ) -> None:
         model = context_model(*batch_shape).asking(asked)
         trial = suggest(model, SPACE, rule, QUICK, seed=0)
-        assert trial.shape == (*batch_shape, rows, 2)
+        assert trial.shape == (*batch_shape, 1, *(() if rows == 1 else (2,)), 2)
         assert ((trial >= 0) & (trial <= 1)).all()
         assert torch.equal(trial[..., 0, 0], trial[..., -1, 0])
 

@@ -42,9 +42,21 @@ ALL_RULES = [
 DETERMINISTIC_RULES = [
     *(
         (BinaryLaplaceGP, rule)
-        for rule in ("ucb-ald", "ucb99-ald", "lucb-ald", "ucb-fixed", "cbkg", "bald")
+        for rule in (
+            "ucb-ald",
+            "ucb99-ald",
+            "lucb-ald",
+            "ucb-fixed",
+            "ucb-target",
+            "ucb99-target",
+            "cbkg",
+            "bald",
+        )
     ),
-    *((PreferenceLaplaceGP, rule) for rule in ("muc-ald", "kg", "bald")),
+    *(
+        (PreferenceLaplaceGP, rule)
+        for rule in ("muc-ald", "muc-fixed", "muc-target", "kg", "bald")
+    ),
 ]
 # Rules to which the two sides of a duel are the same.
 SYMMETRIC_RULES = ("kg", "bald", "cjes")
@@ -79,9 +91,9 @@ def element_of(model: AnyModel, index: int) -> AnyModel:
     )
 
 
-def size_of(model_class: ModelClass) -> int:
-    """How many rows a trial has."""
-    return 1 if model_class is BinaryLaplaceGP else 2
+def sides_of(model_class: ModelClass) -> tuple[int, ...]:
+    """What a trial has before its columns: nothing, or two sides."""
+    return () if model_class is BinaryLaplaceGP else (2,)
 
 
 # ------------------------------------------------------------------ any layout

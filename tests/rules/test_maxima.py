@@ -24,7 +24,7 @@ from botorch_binary_context import (
     suggest,
 )
 from botorch_binary_context.rules import (
-    Search,
+    Selection,
     most_informative,
 )
 from tests.helpers import (
@@ -134,7 +134,7 @@ class TestMaximum:
         for rule in ("muc-ald", "muc-random"):
             duel = suggest(model, SPACE, rule, seed=0)
             torch.testing.assert_close(
-                SPACE.parameters(duel)[1], recommend(model, SPACE), rtol=0, atol=1e-6
+                SPACE.parameters(duel)[0, 1], recommend(model, SPACE), rtol=0, atol=1e-6
             )
 
 
@@ -173,8 +173,8 @@ def test_an_informative_context_inside_the_box() -> None:
     Y = (s < -1).double().unsqueeze(-1)
     model = BinaryLaplaceGP(X, Y, covar_module=kernel)
     space = ContextSpace(double([[-3.0, 0.0], [3.0, 1.0]]), [0], [0.0])
-    search = Search(model, space, SearchOptions())
-    context = most_informative(search, double([[0.5]]))
+    selection = Selection(model, space, SearchOptions())
+    context = most_informative(selection, double([[0.5]]))
     grid = torch.linspace(-3, 3, 1001).double()
     trials = torch.stack([grid, torch.full_like(grid, 0.5)], dim=-1).unsqueeze(-2)
     expected = grid[information(model, trials).argmax()]

@@ -185,7 +185,8 @@ class TestThompsonSampling:
     def test_duels(self) -> None:
         """Both sides are draws, independent of each other."""
         model = self.model(PreferenceLaplaceGP, (self.num_draws,))
-        first, second = suggest(model, SPACE, "kss-random", seed=0)[..., 1].unbind(-1)
+        duels = suggest(model, SPACE, "kss-random", seed=0).squeeze(-3)
+        first, second = duels[..., 1].unbind(-1)
         reference = self.brute_force(PreferenceLaplaceGP)
         self.assert_same_distribution(first, reference)
         self.assert_same_distribution(second, reference)

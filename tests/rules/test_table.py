@@ -17,7 +17,7 @@ from botorch_binary_context import (
     suggest,
 )
 from botorch_binary_context.rules import (
-    Search,
+    Selection,
     TwoStages,
     at_reference,
 )
@@ -30,6 +30,12 @@ from tests.rules.problems import (
     both_models,
     context_model,
 )
+
+
+def by_posterior_mean(selection: Selection) -> Tensor:
+    return selection.maximize_parameters(
+        lambda X: selection.model.posterior_mean(X).squeeze(-1)
+    )
 
 
 class TestTable:
@@ -72,27 +78,28 @@ class TestTable:
 
     def test_a_new_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A rule by the posterior mean, in the reference context."""
+        rule = TwoStages(by_posterior_mean, at_reference)
+        monkeypatch.setitem(BINARY_RULES, "mean-fixed", rule)
+        model = context_model(BinaryLaplaceGP, batch_shape=(2,))
+        trial = suggest(model, SPACE, "mean-fixed", seed=0)
+        expected = SPACE.at_reference(recommend(model, SPACE)).unsqueeze(-2)
+        torch.testing.assert_close(trial, expected, rtol=0, atol=1e-6)
+        assert torch.equal(suggest(model, SPACE, rule, seed=0), trial)
 
-        def by_posterior_mean(search: Search) -> Tensor:
-            return search.maximize_parameters(
-                lambda X: search.model.posterior_mean(X).squeeze(-1)
-            )
-
-        for rules, model_class in (
-            (BINARY_RULES, BinaryLaplaceGP),
-            (DUEL_RULES, PreferenceLaplaceGP),
-        ):
-            monkeypatch.setitem(
-                rules, "mean-fixed", TwoStages(by_posterior_mean, at_reference)
-            )
-            model = context_model(model_class, batch_shape=(2,))
-            trial = suggest(model, SPACE, "mean-fixed", seed=0)
-            expected = SPACE.at_reference(recommend(model, SPACE)).unsqueeze(-2)
-            torch.testing.assert_close(trial, expected, rtol=0, atol=1e-6)
+    def test_a_rule_with_a_wrong_result(self) -> None:
+        rule = TwoStages(by_posterior_mean, at_reference)
+        model = context_model(PreferenceLaplaceGP, batch_shape=(3,))
+        message = r"``rule`` to return .* \[3, 2, 2\], but got \[3, 1, 2\]"
+        with pytest.raises(UnsupportedError, match=message):
+            suggest(model, SPACE, rule)
+        with pytest.raises(UnsupportedError, match="``rule`` to be a rule, .* got 7"):
+            suggest(model, SPACE, 7)  # pyright: ignore[reportArgumentType]
 
     def test_a_row_of_a_whole_trial(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(
-            BINARY_RULES, "middle", lambda search: search.space.bounds.mean(0, True)
+            BINARY_RULES,
+            "middle",
+            lambda selection: selection.space.bounds.mean(0, True),
         )
         trial = suggest(context_model(BinaryLaplaceGP), SPACE, "middle")
         assert torch.equal(trial, double([[0.5, 0.5]]))

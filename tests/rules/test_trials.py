@@ -36,7 +36,7 @@ from tests.rules.problems import (
     every_rule,
     shifted_model,
     shifted_space,
-    size_of,
+    sides_of,
 )
 
 
@@ -54,17 +54,17 @@ class TestTrials:
         model = shifted_model(model_class, columns, dim, kernel)
         space = shifted_space(columns, dim)
         trial = suggest(model, space, rule, QUICK, seed=0)
-        assert trial.shape == (size_of(model_class), dim)
+        assert trial.shape == (1, *sides_of(model_class), dim)
         assert not trial.requires_grad
         assert torch.equal(trial, trial.clamp(space.bounds[0], space.bounds[1]))
+        # What is suggested can be run and told to the model.
+        told = model.condition_on_observations(trial, torch.ones(1, 1).double())
+        trial = model.functional.rows(trial)
+        assert latent(told, trial).mean.isfinite().all()
         contexts = space.contexts(trial)
         assert torch.equal(contexts, contexts[:1].expand_as(contexts))
         if rule.endswith("fixed"):
             assert torch.equal(contexts[0], space.reference_context)
-        # What is suggested can be run and told to the model.
-        new = trial if model_class is BinaryLaplaceGP else trial.unsqueeze(0)
-        conditioned = model.condition_on_observations(new, torch.ones(1, 1).double())
-        assert latent(conditioned, trial).mean.isfinite().all()
 
     @pytest.mark.parametrize("batch_shape", [(1,), (2, 3)])
     def test_batch(
@@ -72,7 +72,7 @@ class TestTrials:
     ) -> None:
         model = context_model(model_class, batch_shape=batch_shape)
         trials = suggest(model, SPACE, rule, QUICK, seed=0)
-        assert trials.shape == (*batch_shape, size_of(model_class), 2)
+        assert trials.shape == (*batch_shape, 1, *sides_of(model_class), 2)
         assert ((trials >= 0) & (trials <= 1)).all()
         assert torch.equal(trials[..., 0, 0], trials[..., -1, 0])
         if rule == "random":
@@ -83,7 +83,7 @@ class TestTrials:
         for batch_shape in ((), (2,)):
             model = context_model(model_class, n=0, batch_shape=batch_shape)
             trial = suggest(model, SPACE, rule, QUICK, seed=0)
-            assert trial.shape == (*batch_shape, size_of(model_class), 2)
+            assert trial.shape == (*batch_shape, 1, *sides_of(model_class), 2)
             assert ((trial >= 0) & (trial <= 1)).all()
 
     def test_input_transform(self, model_class: ModelClass, rule: str) -> None:

@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import botorch_binary_context
+from botorch_binary_context.experiment.examples import EXAMPLES
 
 PROGRAM = "binary-context"
 #: The exit code of a process that was interrupted, as shells have it.
@@ -119,19 +120,29 @@ def _make_parser() -> argparse.ArgumentParser:
         return sub
 
     scripted = [
-        add("questions.new", "begin an experiment", "config", "journal"),
+        new := add("beginning.new", "begin an experiment", "config"),
         add("questions.ask", "get the next trial", "journal"),
         tell := add("answers.tell", "give the answer of a trial", "journal"),
+        correct := add("answers.correct", "change an answer", "journal"),
+        add("answers.undo", "take back the last answer", "journal"),
         withdraw := add("answers.withdraw", "give up a trial", "journal"),
+        exclude := add("answers.exclude", "keep a trial from the model", "journal"),
+        include := add("answers.include", "let the model use it again", "journal"),
         add("answers.status", "count trials, list pending ones", "journal"),
         advice := add("questions.recommend", "show the best parameters", "journal"),
+        add("csv_files.import_", "add the trials of a CSV file", "journal", "file"),
         demo := add("questions.demo", "run an experiment with a simulated person"),
     ]
     for sub in scripted:
         sub.add_argument("--json", action="store_true", help="print JSON, for scripts")
-    for sub in (tell, withdraw):
+    new.add_argument("journal", nargs="?", help="the file to make")
+    new.add_argument(
+        "--example", choices=EXAMPLES, help="write a commented CONFIG to begin with"
+    )
+    for sub in (tell, correct, withdraw, exclude, include):
         sub.add_argument("id", type=int)
-    tell.add_argument("outcome", help="pass or fail; of duels, first or second")
+    for sub in (tell, correct):
+        sub.add_argument("outcome", help="pass or fail; of duels, first or second")
     advice.add_argument(
         "--context",
         metavar="NAME=VALUE",
@@ -141,7 +152,16 @@ def _make_parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("journal", nargs="?", help="a file to make and keep")
     demo.add_argument("--trials", type=int, default=50)
+    session = add("session.run", "ask trial after trial at a prompt")
+    session.add_argument("journals", nargs="+", metavar="journal")
+    session.add_argument("--trials", type=int, help="stop after so many answers")
+    session.add_argument(
+        "--order",
+        choices=("turn", "random"),
+        default="turn",
+        help="how several experiments alternate",
+    )
     add("questions.plot", "save a picture", "journal", "figure")
-    export = add("tables.export", "write all trials as CSV", "journal")
+    export = add("csv_files.export", "write all trials as CSV", "journal")
     export.add_argument("file", nargs="?", help="by default the standard output")
     return parser

@@ -18,24 +18,10 @@ from botorch_binary_context.experiment.demo import (
     run_demo,
     smallest_letters,
 )
+from botorch_binary_context.experiment.estimates import Loss, Threshold
 from botorch_binary_context.experiment.experiment import Experiment
-from botorch_binary_context.experiment.recommendation import (
-    Recommendation,
-    Threshold,
-)
-from botorch_binary_context.experiment.settings import Settings
+from botorch_binary_context.experiment.recommendation import Recommendation
 from botorch_binary_context.experiment.variables import Value
-
-
-def new(arguments: argparse.Namespace) -> None:
-    r"""Begin an experiment.
-
-    Args:
-        arguments: The TOML file and the journal to make.
-    """
-    settings = Settings.from_toml(arguments.config)
-    Experiment.create(arguments.journal, settings).close()
-    show(arguments, settings.to_dict(), f"Made {arguments.journal}.")
 
 
 def ask(arguments: argparse.Namespace) -> None:
@@ -69,6 +55,8 @@ def recommend(arguments: argparse.Namespace) -> None:
     data = {
         "parameters": dict(best.parameters),
         "uncertainty": best.uncertainty,
+        "local_uncertainty": best.local_uncertainty,
+        "expected_loss": best.expected_loss()._asdict(),
         "num_answers": best.num_answers,
         "context": context,
         "success_probability": estimate and estimate._asdict(),
@@ -82,6 +70,7 @@ def recommend(arguments: argparse.Namespace) -> None:
             f"{estimate.mean:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
         )
     lines += [_describe_threshold(name, t) for name, t in thresholds.items()]
+    lines.append(_describe_loss(best.expected_loss()))
     show(arguments, data, *lines)
 
 
@@ -97,6 +86,14 @@ def _describe_threshold(name: str, threshold: Threshold) -> str:
         for value in threshold
     )
     return f"threshold of {name}: {median} ({low} to {high})"
+
+
+def _describe_loss(loss: Loss) -> str:
+    unit = "of the latent function" if loss.unit is None else f"of {loss.unit}"
+    return (
+        f"expected loss against the best possible: {loss.mean:.2g} {unit} "
+        f"(90 %: below {loss.high:.2g})"
+    )
 
 
 def _parse_context(pairs: Sequence[str]) -> dict[str, Value]:
@@ -115,7 +112,7 @@ def _parse_context(pairs: Sequence[str]) -> dict[str, Value]:
 def _describe_best(best: Recommendation) -> list[str]:
     lines = [f"after {best.num_answers} answers"]
     for name, value in best.parameters.items():
-        spread = best.uncertainty[name]
+        spread = best.local_uncertainty[name]
         if isinstance(spread, dict):
             among = ", ".join(f"{v} {share:.0%}" for v, share in spread.items())
         else:

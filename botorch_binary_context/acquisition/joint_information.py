@@ -1,0 +1,117 @@
+r"""
+What the outcomes of pending trials leave to be learned from one more.
+
+With ``P`` pending trials there are ``2^P`` joint outcomes. Given the latent values of
+the pending trials, that of a candidate is Gaussian and its outcome has a known
+probability; so every joint probability is an integral over ``P`` latent values, by
+quadrature for one or two of them and by quasi-random points for more.
+
+.. [Kirsch2019batchbald]
+    A. Kirsch, J. van Amersfoort, Y. Gal. BatchBALD: efficient and diverse batch
+    acquisition for deep Bayesian active learning. NeurIPS 2019.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+
+import torch
+from botorch.utils.sampling import draw_sobol_normal_samples
+from torch import Tensor
+
+from botorch_binary_context.goals.sampled import joint_root
+from botorch_binary_context.models.functional_values import FunctionalValues
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.covariance import clamp_variance
+from botorch_binary_context.probability import bernoulli_entropy, hermite
+
+#: The most pending trials whose joint outcomes are all looked at.
+MAX_JOINT = 6
+MAX_QUADRATURE = 2
+NUM_POINTS = 1024
+
+
+@lru_cache(maxsize=32)
+def _nodes(dim: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Standard normal points and their weights, ``S x dim`` and ``S``."""
+    with torch.inference_mode(False):
+        if dim <= MAX_QUADRATURE:
+            x, w = hermite(dtype, device)
+            points = torch.cartesian_prod(*[x] * dim).reshape(-1, dim)
+            weights = torch.cartesian_prod(*[w] * dim).reshape(-1, dim).prod(dim=-1)
+            return points, weights
+        points = draw_sobol_normal_samples(dim, NUM_POINTS, device, dtype, seed=0)
+        return points, torch.full_like(points[:, 0], 1 / NUM_POINTS)
+
+
+@dataclass(frozen=True)
+class PendingOutcomes:
+    r"""The joint outcomes of ``P`` pending trials.
+
+    Attributes:
+        values: What the pending trials observe.
+        projected: ``values.project()``, ``batch_shape x n x P``.
+        root: A factor of their posterior covariance, ``batch_shape x P x P``.
+        weights: The probability of each node of the latent values together with each
+            joint outcome, ``batch_shape x S x 2^P``.
+    """
+
+    values: FunctionalValues
+    projected: Tensor
+    root: Tensor
+    weights: Tensor
+
+    @classmethod
+    def of(cls, model: LatentGP, trials: Tensor) -> PendingOutcomes:
+        r"""The joint outcomes of trials.
+
+        Args:
+            model: The model of the answered trials.
+            trials: The rows of the pending trials,
+                ``batch_shape x P x num_rows x d``.
+
+        Returns:
+            The outcomes, without a graph.
+        """
+        with torch.no_grad():
+            values = model.values_of(trials.movedim(-3, 0))
+            projected = values.project()
+            root = joint_root(values.covariance(values, projected))
+            points, weights = _nodes(root.shape[-1], root.dtype, root.device)
+            latent = values.mean().unsqueeze(-2) + points @ root.mT  # ... x S x P
+            passed = model.likelihood.probability(latent.flatten(-2)).view_as(latent)
+            outcomes = [
+                torch.where(
+                    torch.tensor(labels, device=root.device), passed, 1 - passed
+                )
+                for labels in product([True, False], repeat=root.shape[-1])
+            ]
+            joint = torch.stack([p.prod(dim=-1) for p in outcomes], dim=-1)
+            return cls(values, projected, root, weights.unsqueeze(-1) * joint)
+
+    def conditional_entropy(
+        self, candidates: FunctionalValues, mean: Tensor, variance: Tensor
+    ) -> Tensor:
+        r"""``E H(c | c_pending)``: what stays open about candidates' outcomes.
+
+        Args:
+            candidates: What the candidates observe.
+            mean: Its posterior mean, ``batch_shape x T``.
+            variance: Its posterior variance, ``batch_shape x T``.
+
+        Returns:
+            A ``batch_shape x T`` tensor, in nats.
+        """
+        covar = candidates.covariance(self.values, self.projected)  # ... x T x P
+        loading = torch.linalg.solve_triangular(self.root, covar.mT, upper=False)
+        points, _ = _nodes(self.root.shape[-1], mean.dtype, mean.device)
+        means = mean.unsqueeze(-1) + loading.mT @ points.mT  # ... x T x S
+        left = clamp_variance(variance - loading.square().sum(dim=-2))
+        left = left.unsqueeze(-1).expand_as(means)
+        expected = self.values.model.likelihood.expected_probability
+        success = expected(means.flatten(-2), left.flatten(-2)).view_as(means)
+        probability = self.weights.sum(dim=-2, keepdim=True)  # ... x 1 x 2^P
+        given = (success @ self.weights) / probability.clamp_min(1e-300)
+        return (probability * bernoulli_entropy(given.clamp(0.0, 1.0))).sum(dim=-1)

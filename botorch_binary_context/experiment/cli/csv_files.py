@@ -1,0 +1,155 @@
+r"""
+Trials as CSV files, to and from any other program. Exporting loads without torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from botorch_binary_context.errors import InputDataError
+from botorch_binary_context.experiment.cli.output import show
+from botorch_binary_context.experiment.files import prepare_output
+from botorch_binary_context.experiment.logbook import Logbook
+from botorch_binary_context.experiment.trial import Trial
+
+#: Spreadsheets take a cell that begins with one of these for a formula.
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+GUARD = "'"
+#: What was to be shown, where something else was shown.
+ASKED = "asked"
+
+Cells = dict[Any, Any]
+
+
+def export(arguments: argparse.Namespace) -> None:
+    r"""Write all trials as CSV.
+
+    Args:
+        arguments: The journal and the file, or None for the standard output.
+    """
+    with Logbook.open(arguments.journal) as logbook:
+        trials = logbook.trials
+        blank = logbook.blank_trial()
+    if arguments.file is None:
+        write_csv(blank, trials, sys.stdout)
+        return
+    prepare_output(arguments.file)
+    with Path(arguments.file).open("w", newline="", encoding="utf-8") as file:
+        write_csv(blank, trials, file)
+
+
+def import_(arguments: argparse.Namespace) -> None:
+    r"""Add the trials of a CSV file, all or none.
+
+    Args:
+        arguments: The journal and the file.
+    """
+    with Logbook.open(arguments.journal) as logbook:
+        rows = read_csv(logbook.blank_trial(), arguments.file)
+        trials = logbook.import_table(rows)
+    data = {"added": [trial.id for trial in trials]}
+    show(arguments, data, f"added {len(trials)} trials")
+
+
+def write_csv(blank: Trial, trials: Sequence[Trial], file: IO[str]) -> None:
+    r"""Write trials as CSV, with a header even if there are none.
+
+    No two columns have one name: where a variable is called as something else is, its
+    column begins with "shown.". A text that a spreadsheet would take for a formula gets
+    an apostrophe in front.
+
+    Args:
+        blank: A trial with the names of all values.
+        trials: The trials.
+        file: Where to write.
+    """
+    rows = [_to_cells(trial) for trial in trials]
+    header = dict.fromkeys(key for row in (_to_cells(blank), *rows) for key in row)
+    writer = csv.writer(file)
+    writer.writerow([_guard(name) for name in header])
+    for row in rows:
+        writer.writerow([_guard(row.get(name)) for name in header])
+
+
+def read_csv(blank: Trial, path: str | Path) -> Iterator[Cells]:
+    r"""Read what :func:`write_csv` or another program has written.
+
+    Args:
+        blank: A trial with the names of all values.
+        path: The file.
+
+    Yields:
+        The cells of each row, by the names that ``import_table`` takes.
+    """
+    columns = _value_columns(blank)
+    names = {column: name for name, column in columns.items()}
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            for row in csv.DictReader(file, strict=True):
+                yield {
+                    names.get(key, key): _unguard(cell)
+                    for key, cell in ((_unguard(k), v) for k, v in row.items())
+                    if key in names or not _is_noted(key, columns)
+                }
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InputDataError(
+            f"Expected ``path`` to be a CSV file, but got {path}: {error}"
+        ) from error
+
+
+def _is_noted(key: Any, columns: Mapping[str, str]) -> bool:
+    """Whether a column is about the trial where a variable has its name, or asked."""
+    return key in columns or str(key).startswith(f"{ASKED}.")
+
+
+def _to_cells(trial: Trial) -> Cells:
+    """The cells of a trial by the names of their columns."""
+    about = trial.to_dict()
+    values = about.pop("values")
+    asked = about.pop(ASKED) or {}
+    extra = about.pop("extra")
+    columns = _value_columns(trial)
+    cells = {**about, **{columns[name]: value for name, value in values.items()}}
+    cells |= {f"{ASKED}.{name}": value for name, value in asked.items()}
+    for name, value in extra.items():
+        cells[_free_name(name, cells, "extra")] = value
+    return cells
+
+
+def _value_columns(trial: Trial) -> dict[str, str]:
+    """The column of each value of a trial."""
+    about = trial.to_dict()
+    taken = {*about, *trial.values}
+    return {
+        name: _free_name(name, taken, "shown") if name in about else name
+        for name in trial.values
+    }
+
+
+def _free_name(name: str, taken: Any, beginning: str) -> str:
+    while name in taken:
+        name = f"{beginning}.{name}"
+    return name
+
+
+def _guard(cell: Any) -> Any:
+    """Keep a text from being taken for a formula; numbers stay as they are."""
+    if isinstance(cell, dict | list):
+        cell = json.dumps(cell, ensure_ascii=False)
+    if isinstance(cell, str) and cell.startswith((*FORMULA_SIGNS, GUARD)):
+        return GUARD + cell
+    return cell
+
+
+def _unguard(cell: Any) -> Any:
+    """The inverse of :func:`_guard`."""
+    signs = tuple(GUARD + sign for sign in (*FORMULA_SIGNS, GUARD))
+    if isinstance(cell, str) and cell.startswith(signs):
+        return cell[len(GUARD) :]
+    return cell

@@ -1,0 +1,141 @@
+r"""
+The command ``run``: a prompt that asks trial after trial, of one or more experiments.
+
+While a person looks at a trial, a second thread computes what to ask after each answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+from botorch_binary_context.experiment.cli.output import describe
+from botorch_binary_context.experiment.experiment import Experiment
+from botorch_binary_context.experiment.trial import Trial
+
+UNDO = "undo"
+QUIT = "quit"
+
+
+def run(arguments: argparse.Namespace) -> None:
+    r"""Ask and read answers until someone quits.
+
+    Args:
+        arguments: The journals, the order of their turns, and after how many answers to
+            stop.
+    """
+    with ExitStack() as stack:
+        experiments = [
+            stack.enter_context(Experiment.open(path)) for path in arguments.journals
+        ]
+        ahead = stack.enter_context(ThreadPoolExecutor(max_workers=1))
+        session = Session(experiments, ahead)
+        for experiment in take_turns(experiments, arguments.order):
+            if session.num_answers == arguments.trials:
+                break
+            if not session.ask(experiment):
+                break
+    print(f"{session.num_answers} answers in this session")
+
+
+def take_turns(experiments: Sequence[Experiment], order: str) -> Iterator[Experiment]:
+    r"""Whose turn it is, again and again.
+
+    Args:
+        experiments: The experiments.
+        order: "turn" for the order they were given in; "random" for a new order in
+            each round.
+
+    Yields:
+        The experiments.
+    """
+    round_ = list(experiments)
+    while True:
+        if order == "random":
+            random.shuffle(round_)
+        yield from round_
+
+
+class Session:
+    r"""Trials that are shown and answered at a prompt."""
+
+    def __init__(
+        self, experiments: Sequence[Experiment], ahead: ThreadPoolExecutor
+    ) -> None:
+        r"""
+        Args:
+            experiments: The experiments.
+            ahead: Where to compute what may be asked next.
+        """
+        self._named = len(experiments) > 1
+        self._ahead = ahead
+        self._answered: list[Experiment] = []
+
+    @property
+    def num_answers(self) -> int:
+        """How many answers were given and not taken back."""
+        return len(self._answered)
+
+    def ask(self, experiment: Experiment) -> bool:
+        r"""Show the next trial of an experiment, or one that waits for its answer.
+
+        Args:
+            experiment: The experiment.
+
+        Returns:
+            Whether to go on.
+        """
+        pending = [trial for trial in experiment.trials if trial.status == "pending"]
+        trial = pending[0] if pending else experiment.ask()
+        self._show(experiment, trial)
+        futures = self._prepare(experiment, trial)
+        try:
+            word = _read_word([*experiment.feedback.outcomes[::-1], UNDO, QUIT])
+        finally:
+            for future in futures:
+                future.cancel()
+        if word == UNDO:
+            return self._undo() and self.ask(experiment)
+        if word != QUIT:
+            experiment.tell(trial.id, word)
+            self._answered.append(experiment)
+        return word != QUIT
+
+    def _prepare(self, experiment: Experiment, trial: Trial) -> list[Future[None]]:
+        return [
+            self._ahead.submit(experiment.prepare, trial.id, outcome)
+            for outcome in experiment.feedback.outcomes[::-1]
+        ]
+
+    def _undo(self) -> bool:
+        """Take the last answer back and read another one."""
+        if not self._answered:
+            print("nothing to undo in this session")
+            return True
+        former = self._answered.pop()
+        former.undo()
+        return self.ask(former)
+
+    def _show(self, experiment: Experiment, trial: Trial) -> None:
+        first, *values = describe(trial)
+        title = f"{first} of {Path(experiment.path).name}" if self._named else first
+        print("\n".join(["", title, *values]))
+
+
+def _read_word(words: Sequence[str]) -> str:
+    """One of some words, or its first letter; the end of the input means the last."""
+    prompt = ", ".join(f"{word} ({word[0]})" for word in words)
+    while True:
+        try:
+            typed = input(f"{prompt}: ").strip().lower()
+        except EOFError:
+            print()
+            return words[-1]
+        for word in words:
+            if typed in (word, word[0]):
+                return word
+        print(f"please type one of {', '.join(words)}, or its first letter")

@@ -1,0 +1,130 @@
+r"""
+Numbers with their intervals, in the user's units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from botorch_binary_context.experiment.angles import Periodic
+from botorch_binary_context.experiment.space import Encoder
+from botorch_binary_context.experiment.variables import Categorical, Value
+
+LEVEL = 0.9
+
+#: For each parameter an interval, or the share of each category.
+Spread = dict[str, tuple[float, float] | dict[Value, float]]
+
+
+class Estimate(NamedTuple):
+    r"""A probability and its credible interval.
+
+    Attributes:
+        mean: The mean.
+        low: The lower end of the interval.
+        high: The upper end.
+    """
+
+    mean: float
+    low: float
+    high: float
+
+
+class Threshold(NamedTuple):
+    r"""The value of a context up to which tests are passed, and its credible interval.
+
+    Values outside of the bounds of the context are minus or plus infinity.
+
+    Attributes:
+        median: The median.
+        low: The lower end of the interval.
+        high: The upper end.
+    """
+
+    median: float
+    low: float
+    high: float
+
+
+class Loss(NamedTuple):
+    r"""What may be lost by settling for parameters that may not be the best.
+
+    Attributes:
+        mean: What is lost on average over what the best may be.
+        high: What is not exceeded with the probability that was asked for.
+        unit: The name of the context whose units these are; None for units of the
+            latent function.
+    """
+
+    mean: float
+    high: float
+    unit: str | None
+
+
+def interval(values: Sequence[float], level: float) -> tuple[float, float]:
+    r"""The ends of an interval that holds a further draw with a probability.
+
+    Args:
+        values: Independent draws.
+        level: The probability.
+
+    Returns:
+        The ends.
+    """
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    low, high = np.quantile(values, tails, method="weibull").tolist()
+    return low, high
+
+
+def circular_interval(
+    values: Sequence[float], level: float, variable: Periodic
+) -> tuple[float, float]:
+    r""":func:`interval` on a circle that is cut where the draws leave the widest gap.
+
+    Args:
+        values: Independent draws.
+        level: The probability.
+        variable: The variable they are values of.
+
+    Returns:
+        The ends: the interval goes upwards from the first, if need be past the upper
+        bound, to the second.
+    """
+    period = variable.period
+    ordered = np.sort((np.asarray(values) - variable.low) % period)
+    gaps = np.diff(ordered, append=ordered[0] + period)
+    first = (int(gaps.argmax()) + 1) % len(ordered)
+    unrolled = np.concatenate([ordered[first:], ordered[:first] + period])
+    ends = interval(unrolled.tolist(), level)
+    low, high = (variable.low + end % period for end in ends)
+    return low, high
+
+
+def spread_of(encoder: Encoder, points: Tensor) -> Spread:
+    r"""Where points lie: intervals of numbers, shares of categories.
+
+    Args:
+        encoder: The way to the user's units.
+        points: A ``n x k`` tensor of parameters.
+
+    Returns:
+        For each parameter an interval that holds nine tenths of the points, or the
+        share of each category.
+    """
+    shown = [encoder.decode_parameters(point) for point in points]
+    uncertainty: dict[str, Any] = {}
+    for parameter in encoder.space.parts:
+        found: list[Any] = [point[parameter.name] for point in shown]
+        if isinstance(parameter, Categorical):
+            uncertainty[parameter.name] = {
+                value: found.count(value) / len(found) for value in parameter.values
+            }
+        elif isinstance(parameter, Periodic):
+            uncertainty[parameter.name] = circular_interval(found, LEVEL, parameter)
+        else:
+            uncertainty[parameter.name] = interval(found, LEVEL)
+    return uncertainty

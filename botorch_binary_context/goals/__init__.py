@@ -1,0 +1,38 @@
+r"""
+Goals: what the parameters should be good at.
+
+A goal says how good parameters are, given the values of the latent function in some
+contexts. Linear goals are sums of these values, and everything about them has a closed
+form; others are worked out from joint draws.
+"""
+
+from botorch_binary_context.goals.base import Goal
+from botorch_binary_context.goals.contexts import context_grid, draw_contexts
+from botorch_binary_context.goals.linear import (
+    AtContext,
+    AtReference,
+    ContextAverage,
+    LinearGoal,
+)
+from botorch_binary_context.goals.sampled import (
+    ContextCVaR,
+    ContextQuantile,
+    SampledGoal,
+    WorstContext,
+)
+from botorch_binary_context.goals.success import AverageSuccess
+
+__all__ = [
+    "AtContext",
+    "AtReference",
+    "AverageSuccess",
+    "ContextAverage",
+    "ContextCVaR",
+    "ContextQuantile",
+    "Goal",
+    "LinearGoal",
+    "SampledGoal",
+    "WorstContext",
+    "context_grid",
+    "draw_contexts",
+]

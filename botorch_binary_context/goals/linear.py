@@ -1,0 +1,301 @@
+r"""
+Goals that are weighted sums of the latent function: closed forms for everything.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.functionals import VALUE, Functional
+from botorch_binary_context.goals.base import (
+    Contexts,
+    Goal,
+    at_contexts,
+    match_contexts,
+    read_contexts,
+    success_likelihood,
+)
+from botorch_binary_context.models.functional_values import FunctionalValues
+from botorch_binary_context.models.latent_gp import LatentGP
+
+
+class LinearGoal(Goal):
+    r"""A weighted sum of the values of ``f`` in some contexts.
+
+    Its posterior is Gaussian. As a success probability it is that of a test whose
+    latent value is the sum.
+    """
+
+    @property
+    @abstractmethod
+    def functional(self) -> Functional:
+        """The weights of the contexts."""
+
+    def combine(self, values: Tensor, model: LatentGP) -> Tensor:
+        r"""The weighted sum.
+
+        Args:
+            values: The values of ``f``, ``... x K``.
+            model: Not used.
+
+        Returns:
+            A ``...`` tensor.
+        """
+        return self.functional(values).squeeze(-1)
+
+    def values(
+        self, model: LatentGP, space: ContextSpace, parameters: Tensor
+    ) -> FunctionalValues:
+        r"""The goal at many parameters, in the folded layout.
+
+        Args:
+            model: The model.
+            space: The box of the trials.
+            parameters: A ``batch_shape x J x (d - m)`` tensor.
+
+        Returns:
+            ``J`` values.
+        """
+        rows = self.rows(space, parameters.movedim(-2, 0)).movedim(0, -3)
+        rows = model.transform_inputs(rows.flatten(-3, -2))
+        return FunctionalValues(model, self.functional, parameters.shape[:-1], rows)
+
+    def moments(
+        self, model: LatentGP, space: ContextSpace, parameters: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""The posterior mean and variance of the sum.
+
+        Args:
+            model: The model.
+            space: The box of the trials.
+            parameters: The parameters.
+
+        Returns:
+            The mean and the variance.
+        """
+        return model.moments(self.rows(space, parameters), self.functional)
+
+    def mean(self, model: LatentGP, space: ContextSpace, parameters: Tensor) -> Tensor:
+        r"""The posterior mean of the sum.
+
+        Args:
+            model: The model.
+            space: The box of the trials.
+            parameters: The parameters.
+
+        Returns:
+            The mean.
+        """
+        return self.combine(model.posterior_mean(self.rows(space, parameters)), model)
+
+    def probability_moments(
+        self, model: LatentGP, space: ContextSpace, parameters: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""The success probability of a test with that latent value.
+
+        Args:
+            model: A model of pass/fail outcomes, alone or beside others.
+            space: The box of the trials.
+            parameters: The parameters.
+
+        Returns:
+            The mean and the variance of the success probability.
+        """
+        values = model.values_of(self.rows(space, parameters), self.functional)
+        likelihood = success_likelihood(model)
+        mean, variance = likelihood.probability_moments(*values.moments())
+        return values.unfold(mean), values.unfold(variance)
+
+    def challenge(
+        self,
+        model: LatentGP,
+        space: ContextSpace,
+        parameters: Tensor,
+        incumbent: Tensor,
+    ) -> Tensor:
+        r"""The variance of the probability that parameters beat an incumbent.
+
+        Args:
+            model: A model of duels.
+            space: The box of the trials.
+            parameters: The parameters of the challengers.
+            incumbent: ``batch_shape x (d - m)`` parameters.
+
+        Returns:
+            The variance.
+        """
+        weights = self.functional.weights
+        contrast = Functional((*weights, *(-weight for weight in weights)))
+        rows = contest_rows(self, space, parameters, incumbent)
+        moments = model.likelihood.probability_moments
+        duels = model.values_of(rows, contrast)
+        return duels.evaluate(lambda mean, variance: moments(mean, variance)[1])
+
+
+def contest_rows(
+    goal: Goal, space: ContextSpace, parameters: Tensor, incumbent: Tensor
+) -> Tensor:
+    r"""The rows of parameters, and then those of an incumbent.
+
+    Args:
+        goal: The goal.
+        space: The box of the trials.
+        parameters: A ``t x batch_shape x (d - m)`` tensor.
+        incumbent: A ``batch_shape x (d - m)`` tensor.
+
+    Returns:
+        A ``t x batch_shape x 2K x d`` tensor.
+    """
+    first = goal.rows(space, parameters)
+    second = goal.rows(space, incumbent.to(parameters))
+    shape = torch.broadcast_shapes(first.shape, second.shape)
+    return torch.cat([first.expand(shape), second.expand(shape)], dim=-2)
+
+
+class AtReference(LinearGoal):
+    r"""To be good in the reference context of the space: ``f(s₀, x)``.
+
+    Example:
+        >>> suggest(model, space, "ucb-ald", goal=AtReference())  # the default
+    """
+
+    @property
+    def functional(self) -> Functional:
+        """The value of ``f``."""
+        return VALUE
+
+    def rows(self, space: ContextSpace, parameters: Tensor) -> Tensor:
+        r"""The parameters in the reference context.
+
+        Args:
+            space: The box of the trials.
+            parameters: A ``... x (d - m)`` tensor.
+
+        Returns:
+            A ``... x 1 x d`` tensor.
+        """
+        return space.at_reference(parameters).unsqueeze(-2)
+
+    def __repr__(self) -> str:
+        return "AtReference()"
+
+
+class AtContext(LinearGoal):
+    r"""To be good in a given context: ``f(s, x)``.
+
+    Example:
+        >>> recommend(model, space, goal=AtContext([0.3]))  # what is best at 0.3
+    """
+
+    def __init__(self, context: Tensor | Sequence[float] | float) -> None:
+        r"""
+        Args:
+            context: One number for each context column, in the order of the columns:
+                ``m`` numbers or, one for each element of a model's batch,
+                ``batch_shape x m``.
+        """
+        if not isinstance(context, Tensor):
+            context = torch.tensor(context, dtype=torch.double, device="cpu")
+        if not bool(context.isfinite().all()):
+            raise InputDataError(
+                "Expected ``context`` to hold finite numbers, but got "
+                f"{context.tolist()}."
+            )
+        self.context = context.reshape(1) if context.ndim == 0 else context
+
+    @property
+    def functional(self) -> Functional:
+        """The value of ``f``."""
+        return VALUE
+
+    def rows(self, space: ContextSpace, parameters: Tensor) -> Tensor:
+        r"""The parameters in the context.
+
+        Args:
+            space: The box of the trials.
+            parameters: A ``... x (d - m)`` tensor.
+
+        Returns:
+            A ``... x 1 x d`` tensor.
+        """
+        context = match_contexts(self.context, space, "context")
+        return space.join(parameters, context).unsqueeze(-2)
+
+    def __repr__(self) -> str:
+        return f"AtContext({self.context.tolist()})"
+
+
+class ContextAverage(LinearGoal):
+    r"""To be good on average: ``Σ w_k f(s_k, x)``.
+
+    The average is one of latent values; that of success probabilities is
+    :class:`~botorch_binary_context.goals.success.AverageSuccess`.
+
+    Example:
+        >>> goal = ContextAverage([0.2, 0.5, 0.8])
+        >>> recommend(model, space, goal=goal)
+    """
+
+    def __init__(
+        self, contexts: Contexts, weights: Sequence[float] | Tensor | None = None
+    ) -> None:
+        r"""
+        Args:
+            contexts: The contexts, ``K x m``, or ``K`` numbers if there is one context
+                column; see :func:`~botorch_binary_context.goals.context_grid` and
+                :func:`~botorch_binary_context.goals.draw_contexts`.
+            weights: How much each counts, ``K`` positive numbers; they are scaled to a
+                sum of one. By default all count the same.
+        """
+        self.contexts = read_contexts(contexts)
+        self.weights = read_weights(weights, len(self.contexts))
+
+    @property
+    def functional(self) -> Functional:
+        """The average of ``f``."""
+        return Functional(self.weights)
+
+    def rows(self, space: ContextSpace, parameters: Tensor) -> Tensor:
+        r"""The parameters in all contexts.
+
+        Args:
+            space: The box of the trials.
+            parameters: A ``... x (d - m)`` tensor.
+
+        Returns:
+            A ``... x K x d`` tensor.
+        """
+        return at_contexts(space, parameters, self.contexts)
+
+    def __repr__(self) -> str:
+        return f"ContextAverage({self.contexts.tolist()}, {list(self.weights)})"
+
+
+def read_weights(
+    weights: Sequence[float] | Tensor | None, number: int
+) -> tuple[float, ...]:
+    r"""Weights that sum to one.
+
+    Args:
+        weights: Positive numbers, or None for equal weights.
+        number: How many there should be.
+
+    Returns:
+        The weights.
+    """
+    if weights is None:
+        return (1.0 / number,) * number
+    values = weights.tolist() if isinstance(weights, Tensor) else list(weights)
+    if len(values) != number or not all(0 < w < float("inf") for w in values):
+        raise InputDataError(
+            f"Expected ``weights`` to hold a positive number for each of the {number} "
+            f"contexts, but got {values}."
+        )
+    total = sum(values)
+    return tuple(float(weight) / total for weight in values)

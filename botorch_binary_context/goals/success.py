@@ -1,0 +1,146 @@
+r"""
+The average of success probabilities over contexts, with exact moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from botorch_binary_context.bivariate import probit_covariance
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.functionals import VALUE
+from botorch_binary_context.goals.base import Contexts, success_likelihood
+from botorch_binary_context.goals.linear import contest_rows, read_weights
+from botorch_binary_context.goals.sampled import SampledGoal, draw_joint_values
+from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.models.latent_gp import LatentGP
+
+
+class AverageSuccess(SampledGoal):
+    r"""To pass as often as possible: ``Σ w_k p(c=1|f(s_k, x))``.
+
+    The mean is exact. So is, with a probit link, the variance: a sum over pairs of
+    contexts of covariances of two success probabilities, each a bivariate normal
+    probability. The model must have pass/fail outcomes.
+
+    Example:
+        >>> goal = AverageSuccess(draw_contexts(Normal(0.5, 0.1), 16))
+        >>> suggest(model, space, "ucb-ald", goal=goal)
+    """
+
+    def __init__(
+        self, contexts: Contexts, weights: Sequence[float] | Tensor | None = None
+    ) -> None:
+        r"""
+        Args:
+            contexts: The contexts, ``K x m``, or ``K`` numbers if there is one context
+                column.
+            weights: How much each counts, ``K`` positive numbers; they are scaled to a
+                sum of one. By default all count the same.
+        """
+        super().__init__(contexts)
+        self.weights = read_weights(weights, len(self.contexts))
+
+    def combine(self, values: Tensor, model: LatentGP) -> Tensor:
+        r"""The average success probability.
+
+        Args:
+            values: The values of ``f``, ``... x K``.
+            model: The model, which knows guess and lapse rates.
+
+        Returns:
+            A ``...`` tensor.
+        """
+        return self._average(success_likelihood(model).probability(values))
+
+    def _average(self, values: Tensor) -> Tensor:
+        return values @ values.new_tensor(self.weights)
+
+    def mean(self, model: LatentGP, space: ContextSpace, parameters: Tensor) -> Tensor:
+        r"""The exact mean of the average success probability.
+
+        Args:
+            model: The model.
+            space: The box of the trials.
+            parameters: The parameters.
+
+        Returns:
+            The mean.
+        """
+        rows = self.rows(space, parameters).movedim(-2, 0).unsqueeze(-2)
+        expected = success_likelihood(model).expected_probability
+        return self._average(
+            model.values_of(rows, VALUE).evaluate(expected).movedim(0, -1)
+        )
+
+    def moments(
+        self, model: LatentGP, space: ContextSpace, parameters: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""The exact mean and variance of the average success probability.
+
+        Args:
+            model: The model.
+            space: The box of the trials.
+            parameters: The parameters.
+
+        Returns:
+            The mean and the variance.
+        """
+        likelihood = success_likelihood(model)
+        if not isinstance(likelihood, ProbitLikelihood):
+            return super().moments(model, space, parameters)
+        posterior = model.posterior(self.rows(space, parameters))
+        mean = posterior.mean.squeeze(-1)  # ... x K
+        covar: Tensor = posterior.distribution.covariance_matrix  # pyright: ignore
+        shrink = (1 + covar.diagonal(dim1=-2, dim2=-1)).rsqrt()
+        h = mean * shrink
+        rho = covar * shrink.unsqueeze(-1) * shrink.unsqueeze(-2)
+        pairs = probit_covariance(h.unsqueeze(-1), h.unsqueeze(-2), rho)
+        spread = 1 - likelihood.guess_rate - likelihood.lapse_rate
+        # A rate that is learned has a trailing dimension, as the contrasts of trials.
+        spread = spread.squeeze(-1) if isinstance(spread, Tensor) else spread
+        variance = spread**2 * self._average(self._average(pairs))
+        return self.mean(model, space, parameters), variance.clamp_min(0.0)
+
+    def probability_moments(
+        self, model: LatentGP, space: ContextSpace, parameters: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        r"""The same: the goal is a probability itself.
+
+        Args:
+            model: The model.
+            space: The box of the trials.
+            parameters: The parameters.
+
+        Returns:
+            The mean and the variance.
+        """
+        return self.moments(model, space, parameters)
+
+    def challenge(
+        self,
+        model: LatentGP,
+        space: ContextSpace,
+        parameters: Tensor,
+        incumbent: Tensor,
+    ) -> Tensor:
+        r"""The variance of the difference to an incumbent, by joint draws.
+
+        Args:
+            model: A model of pass/fail outcomes and duels.
+            space: The box of the trials.
+            parameters: The parameters of the challengers.
+            incumbent: ``batch_shape x (d - m)`` parameters.
+
+        Returns:
+            The variance.
+        """
+        rows = contest_rows(self, space, parameters, incumbent)
+        first, second = draw_joint_values(model, rows).chunk(2, dim=-1)
+        difference = self.combine(first, model) - self.combine(second, model)
+        return difference.var(dim=0)
+
+    def __repr__(self) -> str:
+        return f"AverageSuccess({self.contexts.tolist()}, {list(self.weights)})"

@@ -1,0 +1,175 @@
+r"""
+A posterior near given sites, which is linear in what changes of them.
+
+A sweep of expectation propagation needs the posterior covariance of all trials, which
+is most of its cost. So between two factorizations the sweeps go on with this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from botorch_binary_context.inference.gaussian import TiltedLikelihood, matvec
+from botorch_binary_context.inference.sites import Marginals, Sites
+
+
+@dataclass(frozen=True)
+class LocalPosterior:
+    r"""The posterior near given sites, to first order in what changes of them.
+
+    Sites near these have a *position*, ``batch_shape x 2 x n``: their precision and
+    their location relative to the posterior mean, in units of what they do to the
+    posterior.
+
+    Attributes:
+        likelihood: The likelihood of the trials.
+        targets: Labels, ``batch_shape x n``.
+        sites: The sites.
+        marginals: The posterior with these sites.
+        scale: The units of positions.
+        position: That of the sites themselves.
+        change: What a sweep would change of it.
+        error: The largest change; infinite if there is no posterior.
+    """
+
+    likelihood: TiltedLikelihood
+    targets: Tensor
+    sites: Sites
+    marginals: Marginals
+    scale: Tensor
+    position: Tensor
+    change: Tensor
+    error: Tensor
+
+    @classmethod
+    def at(
+        cls,
+        likelihood: TiltedLikelihood,
+        targets: Tensor,
+        sites: Sites,
+        marginals: Marginals,
+    ) -> LocalPosterior:
+        r"""The posterior near sites.
+
+        Args:
+            likelihood: The likelihood of the trials.
+            targets: Labels, ``batch_shape x n``.
+            sites: The sites.
+            marginals: The posterior with these sites.
+
+        Returns:
+            The posterior.
+        """
+        tau, variance = sites.precision, marginals.variance
+        weight = sites.location - tau * marginals.mean  # relative to the mean
+        scale = torch.stack([variance, variance.sqrt()], dim=-2)
+        position = torch.stack([tau, weight], dim=-2) * scale
+        left = 1 - tau * variance
+        cavity_variance = variance / left
+        offset = -cavity_variance * weight
+        moved = _position(
+            likelihood, targets, marginals.mean, offset, cavity_variance, scale
+        )
+        change = moved - position
+        is_proper = marginals.is_proper & (left > 0).all(dim=-1)
+        error = torch.where(is_proper, largest_change(change), torch.inf)
+        error = error.nan_to_num(nan=torch.inf, posinf=torch.inf)
+        return cls(
+            likelihood, targets, sites, marginals, scale, position, change, error
+        )
+
+    @cached_property
+    def _squares(self) -> Tensor:
+        return self.marginals.covariance.square()
+
+    @cached_property
+    def _constants(self) -> tuple[Tensor, ...]:
+        """What all predictions share."""
+        variance = self.marginals.variance
+        left = 1 - self.sites.precision * variance
+        unit = self.scale.reciprocal()
+        relative = -(variance * left).reciprocal()
+        return unit, self.position * unit, variance.square(), relative, variance / left
+
+    def predict(self, position: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
+        r"""What a sweep would change of other sites.
+
+        Args:
+            position: That of the other sites.
+            shift: The change of the posterior mean for sites close to them,
+                ``batch_shape x n``.
+
+        Returns:
+            The change of the posterior mean for these sites, and of their position.
+        """
+        unit, origin, squares, relative, cavity_variance = self._constants
+        values = position * unit
+        tau, weight = values.unbind(dim=-2)
+        more, push = (values - origin).unbind(dim=-2)
+        push = torch.addcmul(push, more, shift, value=-1)
+        shift = matvec(self.marginals.covariance, push)
+        growth = torch.addcmul(matvec(self._squares, more), squares, more, value=-1)
+        # To first order, and positive whatever the change.
+        variance = cavity_variance * (growth * relative).exp()
+        offset = torch.addcmul(shift, variance, tau * shift - weight)
+        mean = self.marginals.mean
+        moved = _position(
+            self.likelihood, self.targets, mean, offset, variance, self.scale
+        )
+        return shift, moved - position
+
+    def position_of(self, sites: Sites) -> Tensor:
+        r"""The position of sites.
+
+        Args:
+            sites: The sites.
+
+        Returns:
+            A ``batch_shape x 2 x n`` tensor.
+        """
+        weight = sites.location - sites.precision * self.marginals.mean
+        return torch.stack([sites.precision, weight], dim=-2) * self.scale
+
+    def sites_at(self, position: Tensor) -> Sites:
+        r"""The sites of a position.
+
+        Args:
+            position: A ``batch_shape x 2 x n`` tensor.
+
+        Returns:
+            The sites.
+        """
+        precision, weight = (position / self.scale).unbind(dim=-2)
+        return Sites(precision, weight + precision * self.marginals.mean)
+
+
+def _position(
+    likelihood: TiltedLikelihood,
+    targets: Tensor,
+    mean: Tensor,
+    offset: Tensor,
+    variance: Tensor,
+    scale: Tensor,
+) -> Tensor:
+    """The position of the sites that match cavities at an offset from the mean."""
+    tilted = likelihood.tilted_derivatives(mean + offset, variance, targets)
+    curvature = tilted.negative_hessian
+    weight = torch.addcmul(tilted.gradient, offset, curvature)
+    matched = torch.stack([curvature, weight], dim=-2)
+    return matched * (scale / (1 - variance * curvature).unsqueeze(-2))
+
+
+def largest_change(change: Tensor) -> Tensor:
+    r"""The largest change of any site of each element of a batch.
+
+    Args:
+        change: ``batch_shape x 2 x n``.
+
+    Returns:
+        A ``batch_shape`` tensor.
+    """
+    return change.abs().amax(dim=(-2, -1))

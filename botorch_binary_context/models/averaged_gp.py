@@ -1,0 +1,58 @@
+r"""
+A model averaged over what its hyperparameters may be.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from botorch_binary_context.models.hyperparameters import draw_hyperparameters
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.posteriors import AveragedPosterior
+
+
+class AveragedGP:
+    r"""A model averaged over draws of its hyperparameters.
+
+    Its intervals allow for lengthscales, scales and slopes not being known, as those of
+    a model with learned hyperparameters do not.
+
+    Example:
+        >>> averaged = AveragedGP(model, num_draws=32)
+        >>> averaged.exact_posterior(test_X).quantile(torch.tensor([0.05, 0.95]))
+    """
+
+    def __init__(self, model: LatentGP, num_draws: int = 32, seed: int = 0) -> None:
+        r"""
+        Args:
+            model: A model whose hyperparameters were learned.
+            num_draws: The number of draws of the hyperparameters.
+            seed: The seed of the draws.
+        """
+        self.model = model
+        self.draws = draw_hyperparameters(model, num_draws, seed)
+
+    @property
+    def num_draws(self) -> int:
+        """The number of draws of the hyperparameters."""
+        return self.draws.batch_shape[0]
+
+    def exact_posterior(
+        self, X: Tensor, num_samples: int = 4096, seed: int = 0
+    ) -> AveragedPosterior:
+        r"""The true posterior of the latent function, by sampling.
+
+        Args:
+            X: A ``batch_shape x q x d`` tensor; for the probabilities of duels,
+                consecutive rows are pairs.
+            num_samples: The number of draws, over all hyperparameters.
+            seed: The seed of the draws.
+
+        Returns:
+            A posterior over the ``q`` latent values.
+        """
+        num_batch = len(self.model.batch_shape)
+        X = X.unsqueeze(-3 - num_batch)
+        each = -(-num_samples // self.num_draws)
+        parts = self.draws.exact_posterior(X, each, seed)
+        return AveragedPosterior(parts, dim=-2 - num_batch)

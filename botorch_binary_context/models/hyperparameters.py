@@ -1,0 +1,237 @@
+r"""
+Draws from the posterior of a model's hyperparameters.
+
+Few outcomes of one bit say little about lengthscales, scales and slopes; what is said
+as if the most probable ones were true is said too surely. The posterior of the
+hyperparameters is their prior times the evidence of the model's own inference. It is
+drawn from by importance sampling, from a Gaussian that has its curvature at the
+hyperparameters of the model, in coordinates in which they may be any number (the
+logarithm of a scale). All evaluations are those of one batched model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from botorch.exceptions import UnsupportedError
+from botorch.utils.sampling import draw_sobol_normal_samples
+from gpytorch.constraints import Interval
+from gpytorch.kernels import Kernel
+from torch import Tensor
+from torch.nn import Module, Parameter
+from torch.nn.functional import logsigmoid
+
+from botorch_binary_context.models.latent_gp import LatentGP
+
+# Between the hyperparameters at which slopes are compared, in a logarithm.
+STEP = 0.1
+# The Gaussian is this much wider than the curvature says, so that tails are reached.
+WIDENING = 1.2
+# Bounds of its standard deviations: data may say next to nothing in some direction.
+NARROWEST, WIDEST = 0.01, 1.5
+FARTHEST = 2.0  # standard deviations that its center may be from the model's values
+
+
+def draw_hyperparameters(
+    model: LatentGP, num_draws: int = 32, seed: int = 0
+) -> LatentGP:
+    r"""The model with draws from the posterior of its hyperparameters.
+
+    Args:
+        model: A model whose hyperparameters were learned; those that do not require a
+            gradient stay as they are. In a batch every element has its own.
+        num_draws: The number of draws.
+        seed: The seed of the draws.
+
+    Returns:
+        A model of the same trials with batch shape ``num_draws x batch_shape``.
+    """
+    model.eval()
+    coordinates = _Coordinates.of(model)
+    center = coordinates.read(model)  # batch_shape x p
+    if not center.shape[-1]:
+        return expand_model(model, num_draws)
+    center, root = _fit_gaussian(model, coordinates, center)
+    z = draw_sobol_normal_samples(
+        center.shape[-1], num_draws, dtype=center.dtype, device=center.device, seed=seed
+    )
+    z = z.view(num_draws, *[1] * (center.ndim - 1), -1).expand(num_draws, *center.shape)
+    u = center + (root @ z.unsqueeze(-1)).squeeze(-1)
+    draws = expand_model(model, num_draws)
+    with torch.no_grad():
+        density = coordinates.log_posterior(draws, u)
+        coordinates.write(draws, _choose(u, density + z.square().sum(dim=-1) / 2))
+    return draws
+
+
+def expand_model(model: LatentGP, number: int) -> LatentGP:
+    r"""The same model several times, each with hyperparameters of its own.
+
+    Args:
+        model: The model.
+        number: How often.
+
+    Returns:
+        A model with batch shape ``number x batch_shape``.
+    """
+    expanded = model.expand_data(torch.Size([number]))
+    for module in expanded.modules():
+        _expand_module(module, number, model.batch_shape)
+    return expanded
+
+
+def _expand_module(module: Module, number: int, batch: torch.Size) -> None:
+    own = {
+        name: parameter
+        for name, parameter in module._parameters.items()
+        if parameter is not None and parameter.shape[: len(batch)] == batch
+    }
+    for name, parameter in own.items():
+        values = parameter.detach().expand(number, *parameter.shape).clone()
+        module._parameters[name] = Parameter(values, parameter.requires_grad)
+    if own and isinstance(module, Kernel):
+        module.batch_shape = torch.Size([number, *module.batch_shape])
+
+
+def _fit_gaussian(
+    model: LatentGP, coordinates: _Coordinates, start: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The center of the posterior of hyperparameters, and a root of its covariance."""
+    p = start.shape[-1]
+    steps = STEP * torch.eye(p, dtype=start.dtype, device=start.device)
+    steps = torch.cat([steps, -steps]).view(2 * p, *[1] * (start.ndim - 1), p)
+    slopes = coordinates.slope(expand_model(model, 2 * p), start + steps)
+    up, down = slopes.unflatten(0, (2, p)).unbind()
+    hessian = ((up - down) / (2 * STEP)).movedim(0, -2)  # batch_shape x p x p
+    slope = (up + down).mean(dim=0) / 2
+    precisions, axes = torch.linalg.eigh(-(hessian + hessian.mT) / 2)
+    precisions = precisions.clamp(WIDEST**-2, NARROWEST**-2)
+    move = (axes.mT @ slope.unsqueeze(-1)).squeeze(-1) * precisions.rsqrt()
+    move = move * (FARTHEST / move.norm(dim=-1, keepdim=True)).clamp_max(1.0)
+    root = axes * precisions.rsqrt().unsqueeze(-2)
+    center = start + (root @ move.unsqueeze(-1)).squeeze(-1)
+    return center, WIDENING * root
+
+
+def _choose(u: Tensor, log_weights: Tensor) -> Tensor:
+    """As many draws in proportion to their weights, with as little chance as possible.
+
+    Most weights are nearly equal, and most draws are then chosen once, which keeps them
+    evenly spread.
+    """
+    weights = log_weights.nan_to_num(nan=-torch.inf).softmax(dim=0).movedim(0, -1)
+    number = weights.shape[-1]
+    marks = (torch.arange(number, dtype=u.dtype, device=u.device) + 0.5) / number
+    marks = marks.expand_as(weights).contiguous()
+    index = torch.searchsorted(weights.cumsum(dim=-1).contiguous(), marks)
+    index = index.clamp_max(number - 1).movedim(-1, 0)
+    return u.gather(0, index.unsqueeze(-1).expand_as(u))
+
+
+@dataclass(frozen=True)
+class _Coordinates:
+    """The free hyperparameters of a model, as numbers without bounds.
+
+    The logarithm of what has a lower bound only, the log odds of what has two.
+    """
+
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+    constraints: tuple[Interval | None, ...]
+    num_batch: int
+
+    @classmethod
+    def of(cls, model: LatentGP) -> _Coordinates:
+        free = [
+            (name, parameter, constraint)
+            for name, parameter, constraint in model.named_parameters_and_constraints()
+            if parameter.requires_grad
+        ]
+        batch = model.batch_shape
+        for name, parameter, _ in free:
+            if parameter.shape[: len(batch)] != batch:
+                raise UnsupportedError(
+                    "Expected every hyperparameter to have a value for each element "
+                    f"of the batch, {list(batch)}, but got {name} of shape "
+                    f"{list(parameter.shape)}."
+                )
+        sizes = tuple(p.shape[len(batch) :].numel() for _, p, _ in free)
+        names = tuple(name for name, _, _ in free)
+        return cls(names, sizes, tuple(c for *_, c in free), len(batch))
+
+    def read(self, model: LatentGP) -> Tensor:
+        """The coordinates of a model, ``batch_shape x p``."""
+        batch = model.batch_shape
+        parts = [model.train_targets.new_zeros(*batch, 0)]
+        for name, constraint in zip(self.names, self.constraints, strict=True):
+            raw = model.get_parameter(name).detach()
+            parts.append(_to_coordinate(raw, constraint).reshape(*batch, -1))
+        return torch.cat([part.to(parts[0]) for part in parts], dim=-1)
+
+    def write(self, model: LatentGP, u: Tensor) -> None:
+        """Give a model the hyperparameters at coordinates."""
+        for name, raw in zip(self.names, self._raw(u), strict=True):
+            parameter = model.get_parameter(name)
+            parameter.data.copy_(raw.reshape(parameter.shape))
+
+    def _raw(self, u: Tensor) -> list[Tensor]:
+        parts = u.split(self.sizes, dim=-1)
+        return [
+            _from_coordinate(part, constraint)
+            for part, constraint in zip(parts, self.constraints, strict=True)
+        ]
+
+    def log_posterior(self, model: LatentGP, u: Tensor) -> Tensor:
+        """The log density of coordinates, up to a constant, ``batch_shape``."""
+        self.write(model, u)
+        return model.log_posterior_of_hyperparameters() + self._log_volume(u)
+
+    def slope(self, model: LatentGP, u: Tensor) -> Tensor:
+        """Its slope, of the shape of the coordinates."""
+        self.write(model, u)
+        with torch.enable_grad():
+            u = u.detach().requires_grad_()
+            raw = self._raw(u)
+            density = model.log_posterior_of_hyperparameters().sum()
+            parameters = [model.get_parameter(name) for name in self.names]
+            slopes = torch.autograd.grad(density, parameters)
+            pull = sum(
+                (r * g.reshape(r.shape)).sum() for r, g in zip(raw, slopes, strict=True)
+            )
+            return torch.autograd.grad(pull + self._log_volume(u).sum(), u)[0]
+
+    def _log_volume(self, u: Tensor) -> Tensor:
+        """How much of the hyperparameters a unit of the coordinates holds, in logs."""
+        total = torch.zeros_like(u[..., 0])
+        parts = u.split(self.sizes, dim=-1)
+        for part, constraint in zip(parts, self.constraints, strict=True):
+            if _has_two_bounds(constraint):
+                total = total + (logsigmoid(part) + logsigmoid(-part)).sum(dim=-1)
+            elif constraint is not None:
+                total = total + part.sum(dim=-1)
+        return total
+
+
+def _has_two_bounds(constraint: Interval | None) -> bool:
+    return constraint is not None and bool(constraint.upper_bound.isfinite().all())
+
+
+def _to_coordinate(raw: Tensor, constraint: Interval | None) -> Tensor:
+    if constraint is None:
+        return raw
+    value, low = constraint.transform(raw), constraint.lower_bound
+    if _has_two_bounds(constraint):
+        return ((value - low) / (constraint.upper_bound - value)).log()
+    return (value - low).log()
+
+
+def _from_coordinate(u: Tensor, constraint: Interval | None) -> Tensor:
+    if constraint is None:
+        return u
+    low = constraint.lower_bound
+    if _has_two_bounds(constraint):
+        value = low + (constraint.upper_bound - low) * u.sigmoid()
+    else:
+        value = low + u.exp()
+    return constraint.inverse_transform(value)

@@ -1,0 +1,117 @@
+r"""
+Where the best parameters may be, and how much better than given ones they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_binary_context.acquisition.entropy_search import (
+    MAX_FEATURES,
+    ROUGH_PATH_SEARCH,
+    maximize_paths,
+)
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.models.averaged_gp import AveragedGP
+from botorch_binary_context.numerics.optim import maximize_from
+from botorch_binary_context.rules import frozen
+from botorch_binary_context.sampling.paths import (
+    PosteriorSamplePaths,
+    draw_exact_paths,
+)
+
+
+@dataclass(frozen=True)
+class OptimumDraws:
+    r"""Draws of the optimum, from functions of the true posterior.
+
+    Attributes:
+        optima: The best parameters anywhere, ``num_draws x batch_shape x (d - m)``.
+        near: The optimum that the given parameters lead to uphill, of the same shape.
+        losses: By how much the best is better than the given parameters, in units of
+            the latent function, ``num_draws x batch_shape``; never negative.
+        slopes: By how much the latent function rises along each context, from its lower
+            to its upper bound, at the given parameters,
+            ``num_draws x batch_shape x m``.
+    """
+
+    optima: Tensor
+    near: Tensor
+    losses: Tensor
+    slopes: Tensor
+
+
+def draw_optima(
+    model: AveragedGP,
+    space: ContextSpace,
+    parameters: Tensor,
+    num_draws: int = 64,
+    seed: int = 0,
+    num_contrasts: int = 2048,
+) -> OptimumDraws:
+    r"""Draw functions from the true posterior and find their optima.
+
+    Hyperparameters differ between the functions, too.
+
+    Args:
+        model: The model of the trials so far.
+        space: The box of the trials.
+        parameters: Those to compare with the best, ``batch_shape x (d - m)``.
+        num_draws: The number of functions, rounded up to a multiple of the model's
+            draws of hyperparameters.
+        seed: The seed of the draws.
+        num_contrasts: The number of draws, over all hyperparameters, of what the trials
+            observed; those of ``model.exact_posterior`` with as many and the same seed
+            are used again.
+
+    Returns:
+        The draws.
+
+    Example:
+        >>> averaged = AveragedGP(model)
+        >>> draws = draw_optima(averaged, space, recommend(model, space))
+        >>> draws.losses.mean(), draws.losses.quantile(0.9)
+    """
+    each = -(-num_draws // model.num_draws)
+    with torch.no_grad(), frozen(model.draws):
+        paths = draw_exact_paths(
+            model.draws,
+            each,
+            space.bounds,
+            MAX_FEATURES,
+            seed,
+            -(-num_contrasts // model.num_draws),
+        )
+        optima, maxima = maximize_paths(paths, space, seed, ROUGH_PATH_SEARCH)
+        starts = parameters.expand_as(optima).unsqueeze(0)
+
+        def values_at(x: Tensor) -> Tensor:
+            return paths(space.at_reference(x).unsqueeze(-2)).squeeze(-1)
+
+        bounds = space.parameter_bounds
+        near, hill = maximize_from(values_at, starts, bounds, ROUGH_PATH_SEARCH)
+        optima = torch.where((hill > maxima).unsqueeze(-1), near, optima)
+        best = torch.maximum(maxima, hill)
+        losses = (best - values_at(starts[0])).clamp_min(0.0)
+        slopes = _slopes(paths, space, starts[0])
+    return OptimumDraws(
+        *[values.flatten(0, 1) for values in (optima, near, losses, slopes)]
+    )
+
+
+def _slopes(
+    paths: PosteriorSamplePaths, space: ContextSpace, parameters: Tensor
+) -> Tensor:
+    """The rise of paths along each context, the others at the reference."""
+    rises = []
+    for i in range(space.num_contexts):
+        ends = space.reference_context.repeat(2, 1)
+        ends[:, i] = space.context_bounds[:, i]
+        low, high = paths(space.join(parameters.unsqueeze(-2), ends)).unbind(dim=-1)
+        rises.append(high - low)
+    if not rises:
+        return parameters.new_zeros(*parameters.shape[:-1], 0)
+    return torch.stack(rises, dim=-1)

@@ -1,0 +1,58 @@
+r"""
+Selection rules: which trial to run next.
+
+Most rules choose in two stages, as section 3.3 of [Fauvel2022contextual]_ does: first
+the parameters ``x`` (or the two sides of a duel), then the context ``s`` given these.
+Others choose the whole trial at once.
+"""
+
+from botorch_binary_context.rules.base import Rule, Selection
+from botorch_binary_context.rules.contexts import (
+    at_random,
+    at_reference,
+    most_informative,
+)
+from botorch_binary_context.rules.joint import (
+    by_joint_entropy_search,
+    by_knowledge_gradient,
+    by_moment_matched_knowledge_gradient,
+    by_mutual_information,
+    uniformly,
+)
+from botorch_binary_context.rules.parameters import (
+    by_bold_ucb,
+    by_latent_ucb,
+    by_self_sparring,
+    by_thompson_sampling,
+    by_ucb,
+    by_uncertain_challenge,
+)
+from botorch_binary_context.rules.registry import RuleTable
+from botorch_binary_context.rules.suggestion import frozen, recommend, suggest
+from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES, TwoStages
+
+__all__ = [
+    "BINARY_RULES",
+    "DUEL_RULES",
+    "Rule",
+    "RuleTable",
+    "Selection",
+    "TwoStages",
+    "at_random",
+    "at_reference",
+    "by_bold_ucb",
+    "by_joint_entropy_search",
+    "by_knowledge_gradient",
+    "by_latent_ucb",
+    "by_moment_matched_knowledge_gradient",
+    "by_mutual_information",
+    "by_self_sparring",
+    "by_thompson_sampling",
+    "by_ucb",
+    "by_uncertain_challenge",
+    "frozen",
+    "most_informative",
+    "recommend",
+    "suggest",
+    "uniformly",
+]

@@ -1,0 +1,59 @@
+r"""
+How rules of two stages choose the context, given the parameters: ``batch_shape x m``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
+from botorch_binary_context.acquisition.targeted import TargetedInformation
+from botorch_binary_context.numerics.optim import SearchOptions
+from botorch_binary_context.rules.base import Selection
+
+CONTEXT_SEARCH = SearchOptions(num_restarts=3, raw_samples=64)
+
+
+def most_informative(selection: Selection, parameters: Tensor) -> Tensor:
+    r"""The context in which the outcome tells most about the latent function (ALD)."""
+    if selection.space.num_contexts == 0:
+        return at_random(selection, parameters)
+    score = BernoulliMutualInformation(selection.model).evaluate
+    return _best_context(selection, parameters, score)
+
+
+def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
+    r"""The context whose outcome tells most about the reference context."""
+    if selection.space.num_contexts == 0:
+        return at_random(selection, parameters)
+    target = selection.space.at_reference(parameters)
+    score = TargetedInformation(selection.model, target).evaluate
+    return _best_context(selection, parameters, score)
+
+
+def _best_context(
+    selection: Selection, parameters: Tensor, score: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """The context in which given parameters make the trial of the best score."""
+    space = selection.space
+    return selection.maximize(
+        lambda s: score(space.join(parameters, s.unsqueeze(-2))),
+        space.context_bounds,
+        CONTEXT_SEARCH,
+    )
+
+
+def at_random(selection: Selection, parameters: Tensor) -> Tensor:
+    r"""A context drawn uniformly."""
+    low, high = selection.space.context_bounds
+    shape = (*selection.model.batch_shape, selection.space.num_contexts)
+    return low + (high - low) * torch.rand(shape, dtype=low.dtype, device=low.device)
+
+
+def at_reference(selection: Selection, parameters: Tensor) -> Tensor:
+    r"""Always the reference context."""
+    reference = selection.space.reference_context
+    return reference.expand(*selection.model.batch_shape, -1)

@@ -1,0 +1,72 @@
+r"""
+How rules of two stages choose the parameters, ``batch_shape x num_rows x (d - m)``.
+"""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import torch
+from torch import Tensor
+
+from botorch_binary_context.acquisition.entropy_search import maximize_paths
+from botorch_binary_context.acquisition.goal_bounds import (
+    GoalUpperConfidenceBound,
+    LatentGoalUpperConfidenceBound,
+)
+from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
+from botorch_binary_context.rules.base import Selection, draw_point_set
+from botorch_binary_context.sampling.paths import draw_sample_paths
+
+BOLD_BETA = NormalDist().inv_cdf(0.99)
+
+
+def by_ucb(selection: Selection) -> Tensor:
+    r"""Parameters of the largest binary upper confidence bound."""
+    acqf = GoalUpperConfidenceBound(selection.model, selection.space, selection.goal)
+    return selection.maximize_goal(acqf.bound_at)
+
+
+def by_bold_ucb(selection: Selection) -> Tensor:
+    r"""Parameters of the largest binary UCB at 99 instead of 95 %: more exploration."""
+    acqf = GoalUpperConfidenceBound(
+        selection.model, selection.space, selection.goal, beta=BOLD_BETA
+    )
+    return selection.maximize_goal(acqf.bound_at)
+
+
+def by_latent_ucb(selection: Selection) -> Tensor:
+    r"""Parameters of the largest upper confidence bound of the latent function."""
+    acqf = LatentGoalUpperConfidenceBound(
+        selection.model, selection.space, selection.goal
+    )
+    return selection.maximize_goal(acqf.bound_at)
+
+
+def by_thompson_sampling(selection: Selection) -> Tensor:
+    r"""Parameters that maximize a function drawn from the posterior."""
+    return _path_maximizers(selection, 1)
+
+
+def by_self_sparring(selection: Selection) -> Tensor:
+    r"""A duel of the maximizers of two functions drawn from the posterior (KSS)."""
+    return _path_maximizers(selection, 2)
+
+
+def by_uncertain_challenge(selection: Selection) -> Tensor:
+    r"""A duel of the maximally uncertain challenger and the incumbent (MUC)."""
+    model, space, goal = selection.model, selection.space, selection.goal
+    incumbent, _ = maximize_posterior_mean(model, space, selection.options, goal=goal)
+    challenger = selection.maximize_goal(
+        lambda x: goal.challenge(model, space, x, incumbent)
+    )
+    return torch.cat([challenger, incumbent.unsqueeze(-2)], dim=-2)
+
+
+def _path_maximizers(selection: Selection, num_paths: int) -> Tensor:
+    space = selection.space
+    # Pending trials need no expected outcomes: another function is drawn each time.
+    model = selection.answered_model
+    paths = draw_sample_paths(model, num_paths, bounds=space.bounds)
+    maxima, _ = maximize_paths(paths, space, draw_point_set(), goal=selection.goal)
+    return maxima.movedim(0, -2)

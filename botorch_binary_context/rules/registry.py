@@ -1,0 +1,88 @@
+r"""
+Tables of rules that grow by what other packages offer.
+
+A package offers a rule by an entry point of the group ``botorch_binary_context.rules``
+in its ``pyproject.toml``; the rule is then found by its name in any process, and so in
+experiments, too:
+
+.. code-block:: toml
+
+    [project.entry-points."botorch_binary_context.rules"]
+    my-rule = "my_package.rules:my_rule"
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+from botorch.exceptions import UnsupportedError
+
+from botorch_binary_context.functionals import Functional
+from botorch_binary_context.rules.base import Rule
+
+#: The group of the entry points.
+GROUP = "botorch_binary_context.rules"
+
+
+class RuleTable(dict[str, Rule]):
+    r"""Rules by their names: those of the package, and those that others offer.
+
+    Iteration is over the rules of the package and those that were added; a rule of
+    another package is loaded when it is asked for.
+    """
+
+    def __init__(self, functional: Functional, rules: dict[str, Rule]) -> None:
+        r"""
+        Args:
+            functional: What the trials observe that the rules are for.
+            rules: The rules.
+        """
+        super().__init__(rules)
+        self.functional = functional
+
+    def __missing__(self, name: str) -> Rule:
+        rule = load_rule(name) if isinstance(name, str) else None
+        if rule is None or not self._is_for(rule):
+            raise KeyError(name)
+        return rule
+
+    def __contains__(self, name: object) -> bool:
+        try:
+            self[name]  # pyright: ignore[reportArgumentType]
+        except KeyError:
+            return False
+        return True
+
+    def _is_for(self, rule: Rule) -> bool:
+        return getattr(rule, "functional", self.functional) == self.functional
+
+
+def check_rule(rule: Any, name: str) -> None:
+    r"""Raise an error unless an object can be a rule.
+
+    Args:
+        rule: The object.
+        name: What it was given as.
+    """
+    if not callable(rule):
+        raise UnsupportedError(
+            f"Expected {name} to be a rule, which can be called with a ``Selection``, "
+            f"but got {rule!r}."
+        )
+
+
+def load_rule(name: str) -> Rule | None:
+    r"""The rule that an installed package offers under a name.
+
+    Args:
+        name: The name of an entry point.
+
+    Returns:
+        The rule; None if there is none of that name.
+    """
+    for entry in entry_points(group=GROUP, name=name):
+        rule: Any = entry.load()
+        check_rule(rule, f"the entry point {name!r} of {GROUP}")
+        return rule
+    return None

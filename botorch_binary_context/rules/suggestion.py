@@ -1,0 +1,184 @@
+r"""
+The next trials to run, and the parameters to recommend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from botorch_binary_context.acquisition.base import match_space
+from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.functionals import DIFFERENCE, VALUE
+from botorch_binary_context.goals import AtContext, AtReference, Goal
+from botorch_binary_context.goals.base import match_contexts
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.models.mixed_gp import MixedGP
+from botorch_binary_context.numerics.optim import SearchOptions
+from botorch_binary_context.rules.base import Rule, Selection
+from botorch_binary_context.rules.registry import check_rule
+from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES
+
+# By what the trials of a model observe.
+_RULES = {VALUE: BINARY_RULES, DIFFERENCE: DUEL_RULES}
+
+
+def suggest(
+    model: LatentGP,
+    space: ContextSpace,
+    rule: str | Rule = "ucb-ald",
+    options: SearchOptions = SearchOptions(),  # noqa: B008
+    seed: int | None = None,
+    q: int = 1,
+    pending: Tensor | None = None,
+    goal: Goal | None = None,
+    context: Tensor | Sequence[float] | float | None = None,
+) -> Tensor:
+    r"""The next trials to run, for every element of the model's batch.
+
+    The trials have the layout of ``train_X``, so ``model.condition_on_observations``
+    takes them as they are. Several at once are chosen one after the other, each as if
+    those before it, and the pending ones, had come out as is to be expected; ``bald``
+    takes all of their joint outcomes into account, and Thompson sampling draws a
+    function of its own for each.
+
+    Args:
+        model: A model of the trials so far, of pass/fail outcomes or of duels.
+        space: The box of the trials.
+        rule: The name of a rule of ``BINARY_RULES`` or ``DUEL_RULES`` or of an
+            installed package, or a rule.
+        options: The effort of the searches.
+        seed: The seed of what is random; by default torch's generator.
+        q: How many trials.
+        pending: Trials that were asked but not answered yet, in the layout of
+            ``train_X``.
+        goal: What the parameters should be good at; by default at the reference
+            context or, if the context is given, in that.
+        context: The context of the trials, if it is given and only the parameters are
+            to be chosen: one number for each context column, in the order of the
+            columns, or ``batch_shape x m``.
+
+    Returns:
+        ``batch_shape x q x d`` trials or ``batch_shape x q x 2 x d`` duels, whose two
+        sides share the context.
+
+    Example:
+        >>> trial = suggest(model, space, rule="ucb-ald")
+        >>> model = model.condition_on_observations(trial, outcome)
+        >>> duel = suggest(preferences, space, rule="muc-ald")  # 1 x 2 x d
+        >>> preferences = preferences.condition_on_observations(duel, outcome)
+        >>> four = suggest(model, space, "ts-ald", q=4, pending=trial)
+        >>> robust = suggest(model, space, goal=WorstContext([0.2, 0.5, 0.8]))
+        >>> today = suggest(model, space, context=[0.3])  # the context is given
+    """
+    if q < 1:
+        raise InputDataError(f"Expected ``q`` to be at least 1, but got {q}.")
+    model, choose = _find_rule(model, rule)
+    space = match_space(space, model)
+    given = None
+    if context is not None:
+        goal = AtContext(context) if goal is None else goal
+        given = match_contexts(AtContext(context).context, space, "context")
+    goal = AtReference() if goal is None else goal
+    selection = Selection(model.eval(), space, options, goal, given)
+    with manual_seed(seed), frozen(model), torch.no_grad():
+        if pending is not None:
+            selection = selection.await_trials(pending.to(space.bounds))
+        return _choose_in_turn(choose, selection, q)
+
+
+def _choose_in_turn(choose: Rule, selection: Selection, q: int) -> Tensor:
+    """Each trial as if those before it had come out as is to be expected."""
+    chosen = [_choose_one(choose, selection)]
+    for _ in range(q - 1):
+        selection = selection.await_trials(chosen[-1])
+        chosen.append(_choose_one(choose, selection))
+    return torch.cat(chosen, dim=-selection.model.functional.trial_dim - 1)
+
+
+def _choose_one(choose: Rule, selection: Selection) -> Tensor:
+    """One trial, in the layout of ``train_X``."""
+    rows = choose(selection)
+    expected = [*selection.model.batch_shape, selection.trials.num_rows]
+    if list(rows.shape) != [*expected, selection.space.dim]:
+        raise UnsupportedError(
+            "Expected ``rule`` to return the rows of a trial, a tensor of shape "
+            f"{[*expected, selection.space.dim]}, but got {list(rows.shape)}."
+        )
+    return selection.model.functional.trials(rows)
+
+
+def _find_rule(model: LatentGP, rule: str | Rule) -> tuple[LatentGP, Rule]:
+    """The rule of a name, and the model that asks the kind of trials it is for."""
+    if not isinstance(rule, str):
+        check_rule(rule, "``rule``")
+        return model, rule
+    rules = _RULES.get(model.functional, {})
+    if rule in rules:
+        return model, rules[rule]
+    if isinstance(model, MixedGP):
+        for kind, likelihood in enumerate(model.kinds):
+            others = _RULES.get(likelihood.functional, {})
+            if rule in others:
+                return model.asking(kind), others[rule]
+    names = {VALUE: "pass/fail outcomes", DIFFERENCE: "duels"}
+    kind = names.get(model.functional, str(model.functional))
+    raise UnsupportedError(
+        f"Expected ``rule`` to be a rule for {kind}, one of {', '.join(rules)}, "
+        f"but got {rule!r}."
+    )
+
+
+def recommend(
+    model: LatentGP,
+    space: ContextSpace,
+    options: SearchOptions = SearchOptions(),  # noqa: B008
+    seed: int = 0,
+    goal: Goal | None = None,
+) -> Tensor:
+    r"""The inferred best parameters, for every element of the model's batch.
+
+    They maximize the posterior mean of the goal.
+
+    Args:
+        model: A model of the trials so far.
+        space: The box of the trials.
+        options: The effort of the search.
+        seed: The seed of the search, which always repeats itself.
+        goal: What the parameters should be good at, by default in the reference
+            context.
+
+    Returns:
+        A ``batch_shape x (d - m)`` tensor of parameters.
+
+    Example:
+        >>> best = recommend(model, space)
+        >>> robust = recommend(model, space, goal=WorstContext([0.2, 0.5, 0.8]))
+    """
+    goal = AtReference() if goal is None else goal
+    space = match_space(space, model.eval())
+    with frozen(model), torch.no_grad():
+        return maximize_posterior_mean(model, space, options, seed, goal)[0]
+
+
+@contextmanager
+def frozen(model: torch.nn.Module) -> Iterator[None]:
+    r"""Hold the hyperparameters constant: no graph is built to them.
+
+    Args:
+        model: The model.
+    """
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)

@@ -1,0 +1,167 @@
+r"""Rules with other goals, and with contexts that are given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+from torch import Tensor
+
+from botorch_binary_context import (
+    BINARY_RULES,
+    DUEL_RULES,
+    AtContext,
+    AtReference,
+    AverageSuccess,
+    BernoulliMutualInformation,
+    BinaryLaplaceGP,
+    ContextAverage,
+    ContextSpace,
+    Goal,
+    GoalUpperConfidenceBound,
+    MomentMatchedKnowledgeGradient,
+    PreferenceLaplaceGP,
+    SampledKnowledgeGradient,
+    WorstContext,
+    recommend,
+    suggest,
+)
+from tests.goals.problems import SPACE as WIDE
+from tests.goals.problems import make_model
+from tests.helpers import ModelClass, double
+from tests.rules.problems import QUICK, SPACE, context_model, every_rule, sides_of
+
+GOALS: list[Goal] = [
+    AtContext([0.4]),
+    ContextAverage([0.2, 0.9]),
+    WorstContext([0.2, 0.9]),
+]
+every_goal = pytest.mark.parametrize("goal", GOALS, ids=repr)
+
+
+@every_rule
+class TestEveryRule:
+    @every_goal
+    def test_goals(self, model_class: ModelClass, rule: str, goal: Goal) -> None:
+        model = context_model(model_class, batch_shape=(2,))
+        if rule in ("cbkg", "kg") and isinstance(goal, WorstContext):
+            with pytest.raises(UnsupportedError, match="``goal`` to be linear"):
+                suggest(model, SPACE, rule, QUICK, seed=0, goal=goal)
+            return
+        trial = suggest(model, SPACE, rule, QUICK, seed=0, goal=goal)
+        assert trial.shape == (2, 1, *sides_of(model_class), 2)
+        assert ((trial >= 0) & (trial <= 1)).all()
+
+    def test_reference_is_the_default(self, model_class: ModelClass, rule: str) -> None:
+        model = context_model(model_class)
+        trial = suggest(model, SPACE, rule, QUICK, seed=0, goal=AtReference())
+        assert torch.equal(trial, suggest(model, SPACE, rule, QUICK, seed=0))
+
+    def test_given_context(self, model_class: ModelClass, rule: str) -> None:
+        model = context_model(model_class, batch_shape=(2,))
+        for context in (0.3, [0.3], double([[0.3], [0.3]])):
+            trial = suggest(model, SPACE, rule, QUICK, seed=0, context=context)
+            assert trial.shape == (2, 1, *sides_of(model_class), 2)
+            assert torch.equal(trial[..., 0], torch.full_like(trial[..., 0], 0.3))
+
+    def test_context_of_each_element(self, model_class: ModelClass, rule: str) -> None:
+        model = context_model(model_class, batch_shape=(2,))
+        context = double([[0.2], [0.7]])
+        trial = suggest(model, SPACE, rule, QUICK, seed=0, context=context)
+        rows = trial.reshape(2, -1, 2)[..., 0]
+        assert torch.equal(rows, context.expand_as(rows))
+
+
+class TestAverageSuccess:
+    @pytest.mark.parametrize("rule", [r for r in BINARY_RULES if r != "cbkg"])
+    def test_outcomes(self, rule: str) -> None:
+        goal = AverageSuccess([0.2, 0.9])
+        trial = suggest(
+            context_model(BinaryLaplaceGP), SPACE, rule, QUICK, seed=0, goal=goal
+        )
+        assert trial.shape == (1, 2)
+
+    @pytest.mark.parametrize("rule", [r for r in DUEL_RULES if r != "kg"])
+    def test_mixed(self, rule: str) -> None:
+        model = make_model("mixed").asking(1)  # pyright: ignore
+        goal = AverageSuccess([0.2, 0.9])
+        trial = suggest(model, WIDE, rule, QUICK, seed=0, goal=goal)
+        assert trial.shape == (1, 2, 3)
+
+
+def grid(*sides: Tensor) -> Tensor:
+    return torch.cartesian_prod(*sides).reshape(-1, len(sides))
+
+
+TICKS = torch.linspace(0, 1, 41, dtype=torch.double)
+
+
+class TestMaxima:
+    @every_goal
+    def test_ucb(self, goal: Goal) -> None:
+        model = context_model(BinaryLaplaceGP)
+        trial = suggest(model, SPACE, "ucb-ald", seed=0, goal=goal)
+        acqf = GoalUpperConfidenceBound(model, SPACE, goal)
+        with torch.no_grad():
+            best = acqf.bound_at(TICKS.unsqueeze(-1)).max()
+            assert acqf(trial) >= best - 1e-7
+            information = BernoulliMutualInformation(model)
+            others = torch.stack([TICKS, trial[0, 1].expand(41)], -1).unsqueeze(-2)
+            assert information(trial) >= information(others).max() - 1e-7
+
+    @every_goal
+    @pytest.mark.parametrize("kind", ["outcomes", "duels"])
+    def test_knowledge_gradient(self, goal: Goal, kind: str) -> None:
+        model = make_model(kind)
+        trial = suggest(model, WIDE, "mkg", seed=0, goal=goal)
+        make: Any = MomentMatchedKnowledgeGradient
+        if isinstance(goal, WorstContext):
+            make = SampledKnowledgeGradient
+        acqf = make(model, WIDE, goal=goal)
+        sides = model.functional.num_rows
+        generator = torch.Generator().manual_seed(0)
+        others = torch.rand(500, sides, 3, generator=generator, dtype=torch.double)
+        others[..., 1] = others[..., :1, 1]
+        with torch.no_grad():
+            best = acqf(others).max()
+            assert acqf(model.functional.rows(trial)) > 0.97 * best
+
+    def test_challenger(self) -> None:
+        """The incumbent is the best by the goal."""
+        model = context_model(PreferenceLaplaceGP)
+        for goal in GOALS:
+            duel = suggest(model, SPACE, "muc-ald", seed=0, goal=goal)
+            best = recommend(model, SPACE, goal=goal)
+            torch.testing.assert_close(duel[0, 1, 1:], best, rtol=0, atol=1e-5)
+            with torch.no_grad():
+                grid = goal.challenge(model, SPACE, TICKS.unsqueeze(-1), best)
+                chosen = goal.challenge(model, SPACE, duel[:, 0, 1:], best)
+            assert chosen >= grid.max() - 1e-6
+
+    def test_given_context(self) -> None:
+        """The parameters are those of the largest bound in that context."""
+        model = context_model(BinaryLaplaceGP)
+        trial = suggest(model, SPACE, "ucb-ald", seed=0, context=0.3)
+        acqf = GoalUpperConfidenceBound(model, SPACE, AtContext(0.3))
+        with torch.no_grad():
+            assert acqf(trial) >= acqf.bound_at(TICKS.unsqueeze(-1)).max() - 1e-7
+        trial = suggest(model, SPACE, "bald", seed=0, context=0.3)
+        information = BernoulliMutualInformation(model)
+        others = torch.stack([torch.full_like(TICKS, 0.3), TICKS], -1).unsqueeze(-2)
+        with torch.no_grad():
+            assert information(trial) >= information(others).max() - 1e-7
+
+
+def test_mistakes() -> None:
+    model = context_model(BinaryLaplaceGP)
+    with pytest.raises(InputDataError, match="``context`` to lie within the bounds"):
+        suggest(model, SPACE, context=1.5)
+    with pytest.raises(InputDataError, match="``context`` to have one number for each"):
+        suggest(model, SPACE, context=[0.1, 0.2])
+    with pytest.raises(InputDataError, match="``q`` to be at least 1, but got 0"):
+        suggest(model, SPACE, q=0)
+    plain = ContextSpace(SPACE.bounds)
+    with pytest.raises(InputDataError, match="each of the 0 context columns"):
+        suggest(model, plain, context=0.5)
