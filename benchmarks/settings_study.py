@@ -66,7 +66,7 @@ class SettingsStudy:
     Attributes:
         name: The name.
         title: What the report says first.
-        problems: Make the problems, by their names.
+        problems: Make the problems of a number of seeds, by their names.
         ways: Settings that are compared, by the names of the report.
         seeds: The number of repetitions.
         checkpoints: After how many trials regrets are computed.
@@ -74,7 +74,7 @@ class SettingsStudy:
 
     name: str
     title: str
-    problems: Mapping[str, Callable[[], SettingsProblem]]
+    problems: Mapping[str, Callable[[int], SettingsProblem]]
     ways: Mapping[str, Mapping[str, Any]]
     seeds: int = 20
     checkpoints: tuple[int, ...] = (20, 40, 60)
@@ -106,7 +106,7 @@ class SettingsStudy:
             The regret of every seed at every checkpoint.
         """
         torch.set_num_threads(1)
-        made = self.problems[name]()
+        made = self.problems[name](seeds)
         settings = made.settings(**self.ways[way])
         regrets = run_experiments(
             f"{self.name}, {name}", made.problem, settings, seeds, self.checkpoints
