@@ -132,11 +132,12 @@ class SettingsStudy:
             [pl.read_parquet(p) for p in sorted(folder.glob("*.parquet"))]
         )
         conclusions = folder / "conclusions.md"
-        known = conclusions.read_text(encoding="utf-8").strip()
         sections = [
             f"# The study `{self.name}`\n\n{self.title} "
             f"`python -m benchmarks run {self.name}` makes it.",
-            known if conclusions.exists() else "",
+            conclusions.read_text(encoding="utf-8").strip()
+            if conclusions.exists()
+            else "",
             "## Mean regret over problems\n\n" + format_means(frame, self.ways),
             "## Regret at the end, by problem\n\n" + format_problems(frame, self.ways),
         ]
@@ -172,8 +173,7 @@ def run_experiments(
     regrets = []
     for n in range(INITIAL_TRIALS + 1, last + 1):
         seed = derive_seed(randomness, rule, n)
-        points = suggest(model, problem.space, rule, SEARCH, seed)
-        trial = problem.functional.trials(points)
+        trial = suggest(model, problem.space, rule, SEARCH, seed)
         labels = draw_labels(problem, trial, noise[:, [n - 1]])
         model = model.condition_on_observations(trial, labels)
         if n in LEARN_AT:
