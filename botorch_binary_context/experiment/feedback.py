@@ -140,7 +140,7 @@ class Duels(Feedback):
     kind: ClassVar[str] = "duels"
     outcomes: ClassVar[tuple[str, str]] = ("second", "first")
     num_sides: ClassVar[int] = 2
-    default_rule: ClassVar[str] = "muc-ald"
+    default_rule: ClassVar[str] = "muc-target"
     default_kernel: ClassVar[str] = "product"
 
     @property

@@ -71,7 +71,7 @@ class TestDefaults:
 
     def test_duels(self) -> None:
         settings = duels()
-        assert (settings.rule, settings.kernel) == ("muc-ald", "product")
+        assert (settings.rule, settings.kernel) == ("muc-target", "product")
 
     def test_no_contexts(self) -> None:
         settings = Settings(PLAIN)
