@@ -71,7 +71,7 @@ class Settings:
         space: The parameters and the contexts.
         feedback: ``PassFail`` or ``Duels``.
         rule: The name of a rule of ``BINARY_RULES`` or ``DUEL_RULES``; by default
-            "ucb-ald" for pass/fail outcomes and "muc-target" for duels.
+            "ucb99-ald" for pass/fail outcomes and "muc-target" for duels.
         kernel: What a context does: "additive" shifts the performance (the default for
             pass/fail outcomes), "multiplicative" scales it, "product" may change it
             freely (the default for duels). None without contexts.

@@ -66,7 +66,7 @@ lengthscale = [0.3, 0.4]
 class TestDefaults:
     def test_pass_fail(self) -> None:
         settings = pass_fail()
-        assert (settings.rule, settings.kernel) == ("ucb-ald", "additive")
+        assert (settings.rule, settings.kernel) == ("ucb99-ald", "additive")
         assert settings.initial_trials == 6  # two for each variable
 
     def test_duels(self) -> None:
