@@ -4,9 +4,10 @@ r"""
 Simulated experiments whose subjects are drawn from the priors of the package's default
 models, hyperparameters included. The trials are chosen by the default rules on
 expectation propagation, and the hyperparameters are learned as in an experiment. After
-some trials the 90 % intervals of three quantities are compared with the truth: by
+some trials the 90 % intervals of some quantities are compared with the truth: by
 Laplace's method (with hyperparameters of its own evidence), by expectation propagation,
-and by draws from the true posterior.
+by draws from the true posterior, and by these averaged over what the hyperparameters
+may be, as the recommendations of experiments are.
 """
 
 from __future__ import annotations
@@ -44,15 +45,19 @@ from botorch_binary_context.bands import (
     probability_band,
 )
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.experiment.recommendation import NUM_SETS
 from botorch_binary_context.inference import Laplace
 from botorch_binary_context.models import (
     ApproximateMarginalLogLikelihood,
+    AveragedGP,
     PreferenceGP,
     psychometric_gp,
     should_learn,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.rules import recommend, suggest
+from botorch_binary_context.numerics.optim import maximize_from
+from botorch_binary_context.optima import draw_optima
+from botorch_binary_context.rules import frozen, recommend, suggest
 from botorch_binary_context.sampling.paths import (
     PosteriorSamplePaths,
     draw_exact_paths,
@@ -60,14 +65,18 @@ from botorch_binary_context.sampling.paths import (
 )
 
 NAME = "coverage"
-INFERENCES = ("laplace", "ep", "exact")
+INFERENCES = ("laplace", "ep", "exact", "averaged")
 SUBJECTS = 200
 CHECKPOINTS = (30, 60, 100)
 INITIAL_TRIALS = 5
 CREDIBLE, WIDTH = 0.9, 1.6448536269514722
 NUM_PATHS, NUM_SAMPLES = 64, 512
+AT_ONCE = 10  # experiments, each with many sets of hyperparameters
 LINE = 121  # values of the context, between which curves are straight
 AIM = 0.86, 0.94
+
+#: The truth of a quantity for every experiment, and its interval.
+Compared = tuple[Tensor, Band]
 
 
 @dataclass(frozen=True)
@@ -129,6 +138,24 @@ class Subjects:
         with torch.no_grad():
             return self.paths(rows)[0]
 
+    def _at_reference(self, parameters: Tensor) -> Tensor:
+        rows = self.kind.space.at_reference(parameters).unsqueeze(-2)
+        return self.paths(rows).squeeze(-1)
+
+    def near(self, parameters: Tensor) -> Tensor:
+        """The optimum that parameters lead to uphill, ``batch_shape x k``."""
+        bounds = self.kind.space.parameter_bounds
+        start = parameters.expand(1, *parameters.shape).unsqueeze(0)
+        with torch.no_grad(), frozen(self.paths.model):
+            found = maximize_from(self._at_reference, start, bounds, PATH_SEARCH)
+        return found[0][0]
+
+    def loss(self, parameters: Tensor) -> Tensor:
+        """By how much the best are better than parameters, ``batch_shape``."""
+        with torch.no_grad():
+            best, other = (self._at_reference(x)[0] for x in (self.best, parameters))
+            return (best - other).clamp_min(0.0)
+
     def answer(self, rows: Tensor) -> Tensor:
         """Answers to trials, ``batch_shape x n x 1``, of their stacked rows."""
         model = self.paths.model
@@ -188,30 +215,106 @@ def look(name: str, n: int, model: LatentGP, truth: Subjects) -> pl.DataFrame:
         }
         if truth.kind.space.num_contexts:
             found["threshold"] = _threshold(chosen, truth, best, inference)
-        for quantity, (true, band) in found.items():
-            covered = (band.low <= true) & (true <= band.high)
-            frame = {
-                "kind": [name] * len(true),
-                "trials": [n] * len(true),
-                "inference": [inference] * len(true),
-                "quantity": [quantity] * len(true),
-                "subject": list(range(len(true))),
-                "covered": covered.tolist(),
-                "width": (band.high - band.low).tolist(),
-            }
-            frames.append(pl.DataFrame(frame))
-    return pl.concat(frames)
+        frames += _frames(found, name, n, inference)
+    return pl.concat([*frames, look_at_averages(name, n, model, truth)])
+
+
+def _frames(
+    found: dict[str, Compared], name: str, n: int, inference: str
+) -> list[pl.DataFrame]:
+    frames = []
+    for quantity, (true, band) in found.items():
+        covered = (band.low <= true) & (true <= band.high)
+        frame = {
+            "kind": [name] * len(true),
+            "trials": [n] * len(true),
+            "inference": [inference] * len(true),
+            "quantity": [quantity] * len(true),
+            "subject": list(range(len(true))),
+            "covered": covered.tolist(),
+            "width": (band.high - band.low).tolist(),
+        }
+        frames.append(pl.DataFrame(frame))
+    return frames
+
+
+def look_at_averages(
+    name: str, n: int, model: LatentGP, truth: Subjects
+) -> pl.DataFrame:
+    """Intervals that allow for the hyperparameters, of a few experiments at a time."""
+    with torch.no_grad():
+        best = recommend(model, truth.kind.space)
+    parts = []
+    for first in range(0, len(best), AT_ONCE):
+        few = slice(first, first + AT_ONCE)
+        averaged = AveragedGP(_take(model, truth.kind, few), NUM_SETS)
+        parts.append(_averaged_bands(averaged, truth.kind.space, best[few]))
+    bands = {
+        quantity: _join([part[quantity] for part in parts]) for quantity in parts[0]
+    }
+    truths = _truths(model, truth, best)
+    found = {quantity: (truths[quantity], band) for quantity, band in bands.items()}
+    return pl.concat(_frames(found, name, n, "averaged"))
+
+
+def _join(bands: list[Band]) -> Band:
+    return Band(*[torch.cat(ends) for ends in zip(*bands, strict=True)])
+
+
+def _averaged_bands(
+    averaged: AveragedGP, space: ContextSpace, best: Tensor
+) -> dict[str, Band]:
+    rows = _trial_rows(averaged.model, space, best)
+    with torch.no_grad():
+        draws = draw_optima(averaged, space, best, NUM_PATHS, 0, NUM_SAMPLES)
+        high = draws.losses.quantile(CREDIBLE, dim=0)
+        bands = {
+            "probability": exact_probability_band(
+                averaged, rows, CREDIBLE, NUM_SAMPLES
+            ),
+            **_intervals("parameter", draws.optima),
+            **_intervals("local optimum", draws.near),
+            "loss": Band(high, torch.zeros_like(high), high),
+        }
+        if space.num_contexts:
+            line = _line(space, best)
+            band = exact_latent_band(averaged, line, CREDIBLE, NUM_SAMPLES)
+            bands["threshold"] = _falls(band)
+    return bands
+
+
+def _truths(model: LatentGP, truth: Subjects, best: Tensor) -> dict[str, Tensor]:
+    rows = _trial_rows(model, truth.kind.space, best)
+    success = model.likelihood.probability(model.functional(truth.values(rows)))
+    truths = {
+        "probability": success.squeeze(-1),
+        **_by_column("parameter", truth.best),
+        **_by_column("local optimum", truth.near(best)),
+        "loss": truth.loss(best),
+    }
+    if truth.kind.space.num_contexts:
+        truths["threshold"] = _true_threshold(truth, best)
+    return truths
+
+
+def _take(model: LatentGP, kind: Kind, few: slice) -> LatentGP:
+    """Some experiments of a batch."""
+    trials, targets = model.trials_by_kind()[0][1:]
+    part = kind.make(trials[few], targets[few].unsqueeze(-1))
+    number = model.batch_shape[0]
+    state = {
+        key: value[few] if value.ndim and value.shape[0] == number else value
+        for key, value in model.state_dict().items()
+    }
+    part.load_state_dict(state)
+    return part.eval()
 
 
 def _probability(
     model: LatentGP, truth: Subjects, best: Tensor, inference: str
-) -> tuple[Tensor, Band]:
+) -> Compared:
     """The success of the recommended parameters; for duels against the center."""
-    space = truth.kind.space
-    rows = space.at_reference(best).unsqueeze(-2)
-    if model.functional.num_rows == 2:
-        center = space.bounds.mean(dim=0).expand_as(rows)
-        rows = torch.cat([rows, center], dim=-2)
+    rows = _trial_rows(model, truth.kind.space, best)
     functional, likelihood = model.functional, model.likelihood
     true = likelihood.probability(functional(truth.values(rows))).squeeze(-1)
     with torch.no_grad():
@@ -220,48 +323,70 @@ def _probability(
         return true, probability_band(model, rows, WIDTH)
 
 
+def _trial_rows(model: LatentGP, space: ContextSpace, best: Tensor) -> Tensor:
+    rows = space.at_reference(best).unsqueeze(-2)
+    if model.functional.num_rows == 2:
+        center = space.bounds.mean(dim=0).expand_as(rows)
+        rows = torch.cat([rows, center], dim=-2)
+    return rows
+
+
 def _threshold(
     model: LatentGP, truth: Subjects, best: Tensor, inference: str
-) -> tuple[Tensor, Band]:
+) -> Compared:
     """How hard a test of the recommended parameters may be, as a position."""
-    space = truth.kind.space
-    # The first context is the easiest, as large letters are.
-    contexts = torch.linspace(1.0, -1.0, LINE, dtype=torch.double).unsqueeze(-1)
-    line = space.join(best.unsqueeze(-2), contexts)  # batch_shape x LINE x d
-    values = truth.values(line)
-    first, last = values[..., 0], values[..., -1]
-    true = (LINE - 1) * first / (first - last)  # a line in the context
-    true = torch.where(true < 0, -torch.inf, true)
-    true = torch.where((true > LINE - 1) | (first <= last), torch.inf, true)
-    points = line.movedim(-2, 0)  # LINE x batch_shape x d
+    points = _line(truth.kind.space, best)
     with torch.no_grad():
         if inference == "exact":
             band = exact_latent_band(model, points, CREDIBLE, NUM_SAMPLES)
         else:
             band = latent_band(model, points, WIDTH)
-    return true, Band(*[first_fall(curve.movedim(0, -1), 0.0) for curve in band])
+    return _true_threshold(truth, best), _falls(band)
+
+
+def _line(space: ContextSpace, best: Tensor) -> Tensor:
+    """Ever harder trials, ``LINE x batch_shape x d``: the first letters are large."""
+    contexts = torch.linspace(1.0, -1.0, LINE, dtype=torch.double).unsqueeze(-1)
+    return space.join(best.unsqueeze(-2), contexts).movedim(-2, 0)
+
+
+def _true_threshold(truth: Subjects, best: Tensor) -> Tensor:
+    line = _line(truth.kind.space, best).movedim(0, -2)  # batch_shape x LINE x d
+    values = truth.values(line)
+    first, last = values[..., 0], values[..., -1]
+    true = (LINE - 1) * first / (first - last)  # a line in the context
+    true = torch.where(true < 0, -torch.inf, true)
+    return torch.where((true > LINE - 1) | (first <= last), torch.inf, true)
+
+
+def _falls(band: Band) -> Band:
+    return Band(*[first_fall(curve.movedim(0, -1), 0.0) for curve in band])
 
 
 def _parameters(
     model: LatentGP, truth: Subjects, inference: str
-) -> dict[str, tuple[Tensor, Band]]:
+) -> dict[str, Compared]:
     """Each of the best parameters, by the maxima of functions of the posterior."""
     space = truth.kind.space
     draw = draw_exact_paths if inference == "exact" else draw_sample_paths
     with torch.no_grad():
         paths = draw(model, NUM_PATHS, space.bounds, MAX_FEATURES, 0)
         optima, _ = maximize_paths(paths, space, options=ROUGH_PATH_SEARCH)
-    ends = np.quantile(
-        optima.numpy(), [(1 - CREDIBLE) / 2, (1 + CREDIBLE) / 2], 0, method="weibull"
-    )
-    low, high = torch.from_numpy(ends)
-    return {
-        f"parameter {i + 1}": (
-            truth.best[..., i],
-            Band(low[..., i], low[..., i], high[..., i]),
-        )
-        for i in range(low.shape[-1])
-    }
+    bands, truths = _intervals("parameter", optima), _by_column("parameter", truth.best)
+    return {quantity: (truths[quantity], band) for quantity, band in bands.items()}
+
+
+def _by_column(name: str, parameters: Tensor) -> dict[str, Tensor]:
+    columns = parameters.unbind(dim=-1)
+    return {f"{name} {i + 1}": column for i, column in enumerate(columns)}
+
+
+def _intervals(name: str, draws: Tensor) -> dict[str, Band]:
+    """Of each parameter between quantiles of its draws."""
+    tails = [(1 - CREDIBLE) / 2, (1 + CREDIBLE) / 2]
+    ends = np.quantile(draws.numpy(), tails, 0, method="weibull")
+    low, high = (_by_column(name, torch.from_numpy(end)) for end in ends)
+    return {key: Band(low[key], low[key], high[key]) for key in low}
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -327,7 +452,8 @@ def format_coverage(frame: pl.DataFrame) -> str:
     rows = []
     for key, group in shares.sort(keys).group_by(keys, maintain_order=True):
         cells = {row["inference"]: row for row in group.to_dicts()}
-        rows.append([*map(str, key), *[_cell(cells[i]) for i in INFERENCES]])
+        shown = [_cell(cells[i]) if i in cells else "" for i in INFERENCES]
+        rows.append([*map(str, key), *shown])
     return format_table(["experiment", "quantity", "trials", *INFERENCES], rows)
 
 

@@ -73,7 +73,8 @@ class ContextSpace:
 
     Every part of the package that distinguishes parameters ``x`` from contexts ``s``
     takes one of these. A space without context columns is allowed, and turns every
-    method into its counterpart without contexts.
+    method into its counterpart without contexts. So is one without parameters: then the
+    context at which a test is just passed is all there is to learn.
 
     Example:
         >>> bounds = torch.tensor([[0.0, -4.0, -4.0], [1.0, 4.0, 4.0]])
@@ -105,11 +106,6 @@ class ContextSpace:
         dim = bounds.shape[-1]
         self.context_dims = normalize_context_dims(context_dims, dim)
         self.parameter_dims = tuple(i for i in range(dim) if i not in self.context_dims)
-        if not self.parameter_dims:
-            raise InputDataError(
-                "Expected ``context_dims`` to leave at least one parameter column, but "
-                f"got {list(context_dims)} for {dim} columns."
-            )
         order = sorted(range(len(context_dims)), key=lambda i: context_dims[i] % dim)
         self.reference_context = self._check_reference(reference_context, order)
 

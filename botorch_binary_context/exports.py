@@ -11,6 +11,9 @@ from botorch_binary_context.acquisition import (
     BinaryUpperConfidenceBound,
     ContextualBinaryKnowledgeGradient,
     ContextualJointEntropySearch,
+    ExpectedAbsoluteVolumeChange,
+    ExpectedBestOption,
+    GlobalMutualInformation,
     GoalUpperConfidenceBound,
     LatentGoalUpperConfidenceBound,
     LatentUpperConfidenceBound,
@@ -18,10 +21,12 @@ from botorch_binary_context.acquisition import (
     MomentMatchedKnowledgeGradient,
     OneShotContextualBinaryKnowledgeGradient,
     SampledKnowledgeGradient,
+    Straddle,
     TargetedInformation,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
 from botorch_binary_context.category_kernel import CategoryKernel
+from botorch_binary_context.constraints import Constraints, NoTrialLeftError, Safety
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.diagnostics import ApproximationCheck, check_approximation
 from botorch_binary_context.experiment import Experiment
@@ -34,9 +39,11 @@ from botorch_binary_context.goals import (
     ContextCVaR,
     ContextQuantile,
     Goal,
+    ThresholdMap,
     WorstContext,
     context_grid,
     draw_contexts,
+    threshold_map,
 )
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
@@ -69,8 +76,13 @@ from botorch_binary_context.posteriors import (
 from botorch_binary_context.rules import (
     BINARY_RULES,
     DUEL_RULES,
+    Rule,
+    Selection,
+    StoppingRule,
     recommend,
     suggest,
+    uncertainty_of_answer,
+    value_of_next_trial,
 )
 from botorch_binary_context.sampling import (
     draw_exact_paths,
@@ -95,6 +107,7 @@ __all__ = [
     "CategoryKernel",
     "ClassProbability",
     "CombineParameters",
+    "Constraints",
     "ContextAverage",
     "ContextCVaR",
     "ContextQuantile",
@@ -104,8 +117,11 @@ __all__ = [
     "DIFFERENCE",
     "DUEL_RULES",
     "ExactPosterior",
+    "ExpectedAbsoluteVolumeChange",
+    "ExpectedBestOption",
     "Experiment",
     "Functional",
+    "GlobalMutualInformation",
     "Goal",
     "GoalUpperConfidenceBound",
     "LabelPosterior",
@@ -117,15 +133,22 @@ __all__ = [
     "MixedGP",
     "MomentMatchedKnowledgeGradient",
     "MultiplicativeContextKernel",
+    "NoTrialLeftError",
     "Observations",
     "OneShotContextualBinaryKnowledgeGradient",
     "PreferenceGP",
     "PreferenceLaplaceGP",
     "PreferenceLikelihood",
     "ProbitLikelihood",
+    "Rule",
+    "Safety",
     "SampledKnowledgeGradient",
     "SearchOptions",
+    "Selection",
+    "StoppingRule",
+    "Straddle",
     "TargetedInformation",
+    "ThresholdMap",
     "VALUE",
     "WorstContext",
     "check_approximation",
@@ -142,4 +165,7 @@ __all__ = [
     "recommend",
     "should_learn",
     "suggest",
+    "threshold_map",
+    "uncertainty_of_answer",
+    "value_of_next_trial",
 ]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from botorch_binary_context.constraints import Constraints
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import Functional
 from botorch_binary_context.numerics.optim import draw_points
@@ -26,6 +27,7 @@ class TrialSpace:
         functional: What a trial observes: it says how many rows a trial has.
         context: The context of all trials, ``m`` numbers or, for a batch of models,
             ``batch_shape x m``; by default it is free.
+        constraints: What the rows of trials may be.
 
     Example:
         >>> duels = TrialSpace(space, DIFFERENCE)
@@ -35,6 +37,7 @@ class TrialSpace:
     space: ContextSpace
     functional: Functional
     context: Tensor | None = None
+    constraints: Constraints | None = None
 
     @property
     def num_rows(self) -> int:
@@ -62,7 +65,10 @@ class TrialSpace:
         shape = self.num_rows, len(self.space.parameter_dims)
         parameters = variables[..., m:].unflatten(-1, shape)
         context = variables[..., :m] if self.context is None else self.context
-        return self.space.join(parameters, context.unsqueeze(-2))
+        rows = self.space.join(parameters, context.unsqueeze(-2))
+        if self.constraints is None:
+            return rows
+        return self.constraints.apply(self.space, rows)
 
     def scale(self, unit: Tensor) -> Tensor:
         r"""The trials of points of the unit cube.

@@ -236,11 +236,12 @@ class TestContextSpaceErrors(StrictTestCase):
         self.check("``context_dims`` to name each column once", bounds, [0, -4], [0.0])
 
     def test_no_parameter_left(self) -> None:
-        message = (
-            "Expected ``context_dims`` to leave at least one parameter column, but got "
-            r"\[0, 1\] for 2 columns"
-        )
-        self.check(message, double(BOUNDS)[:, :2], [0, 1], [0.5, 0.0])
+        """A pure threshold: contexts are all there is."""
+        space = ContextSpace(double(BOUNDS)[:, :2], [0, 1], [0.5, 0.0])
+        self.assertEqual(space.parameter_dims, ())
+        self.assertEqual(space.parameter_bounds.shape, (2, 0))
+        trial = space.at_reference(double(BOUNDS)[0, :0])
+        self.assertEqual(trial.tolist(), [0.5, 0.0])
 
     def test_number_of_references(self) -> None:
         bounds = double(BOUNDS)

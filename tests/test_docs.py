@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import coverage
 from benchmarks.definitions import STUDIES
+from benchmarks.own_studies import OWN_STUDIES
 from botorch_binary_context import BINARY_RULES, DUEL_RULES
 from botorch_binary_context.experiment import Settings
 
@@ -204,7 +204,7 @@ class TestStudies:
 
     @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
     def test_commands_name_studies(self, page: Path) -> None:
-        assert set(STUDY.findall(read(page))) <= {*STUDIES, coverage.NAME}
+        assert set(STUDY.findall(read(page))) <= {*STUDIES, *OWN_STUDIES}
 
 
 def test_settings_of_the_experiment_page(tmp_path: Path) -> None:
@@ -214,4 +214,4 @@ def test_settings_of_the_experiment_page(tmp_path: Path) -> None:
     settings = Settings.from_toml(path)
     names = [variable.name for variable in settings.space.parameters]
     assert names == ["sphere", "cylinder"]
-    assert settings.rule == "ucb-ald"
+    assert settings.rule == "ucb99-ald"

@@ -7,6 +7,7 @@ from botorch_binary_context.acquisition.analytic import (
     LatentUpperConfidenceBound,
     MaximallyUncertainChallenge,
 )
+from botorch_binary_context.acquisition.best_option import ExpectedBestOption
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
 )
@@ -16,6 +17,11 @@ from botorch_binary_context.acquisition.goal_bounds import (
 )
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
+)
+from botorch_binary_context.acquisition.level_set import (
+    ExpectedAbsoluteVolumeChange,
+    GlobalMutualInformation,
+    Straddle,
 )
 from botorch_binary_context.acquisition.moment_matched import (
     MomentMatchedKnowledgeGradient,
@@ -34,6 +40,9 @@ __all__ = [
     "BinaryUpperConfidenceBound",
     "ContextualBinaryKnowledgeGradient",
     "ContextualJointEntropySearch",
+    "ExpectedAbsoluteVolumeChange",
+    "ExpectedBestOption",
+    "GlobalMutualInformation",
     "GoalUpperConfidenceBound",
     "LatentGoalUpperConfidenceBound",
     "LatentUpperConfidenceBound",
@@ -42,6 +51,7 @@ __all__ = [
     "OneShotContextualBinaryKnowledgeGradient",
     "SampledKnowledgeGradient",
     "TargetedInformation",
+    "Straddle",
     "gen_one_shot_knowledge_gradient_initial_conditions",
     "input_constructors",
 ]

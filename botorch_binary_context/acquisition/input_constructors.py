@@ -18,6 +18,7 @@ from botorch_binary_context.acquisition.analytic import (
     LatentUpperConfidenceBound,
     MaximallyUncertainChallenge,
 )
+from botorch_binary_context.acquisition.best_option import ExpectedBestOption
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
 )
@@ -27,6 +28,13 @@ from botorch_binary_context.acquisition.goal_bounds import (
 )
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
+)
+from botorch_binary_context.acquisition.level_set import (
+    NUM_POINTS,
+    STRADDLE_WIDTH,
+    ExpectedAbsoluteVolumeChange,
+    GlobalMutualInformation,
+    Straddle,
 )
 from botorch_binary_context.acquisition.moment_matched import (
     MomentMatchedKnowledgeGradient,
@@ -88,6 +96,27 @@ def construct_inputs_goal_ucb(
     }
 
 
+@acqf_input_constructor(ExpectedBestOption)
+def construct_inputs_best_option(
+    model: LatentGP,
+    space: ContextSpace,
+    goal: Goal = AtReference(),  # noqa: B008
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of the expected utility of the best option.
+
+    Args:
+        model: The model.
+        space: The box of the trials.
+        goal: What the parameters should be good at.
+        X_pending: The rows of pending duels.
+
+    Returns:
+        A dict mapping the names of arguments to their values.
+    """
+    return {"model": model, "space": space, "goal": goal, "X_pending": X_pending}
+
+
 @acqf_input_constructor(BernoulliMutualInformation)
 def construct_inputs_mutual_information(
     model: LatentGP, X_pending: Tensor | None = None
@@ -102,6 +131,56 @@ def construct_inputs_mutual_information(
         A dict mapping the names of arguments to their values.
     """
     return {"model": model, "X_pending": X_pending}
+
+
+@acqf_input_constructor(GlobalMutualInformation, ExpectedAbsoluteVolumeChange)
+def construct_inputs_level_set(
+    model: LatentGP,
+    space: ContextSpace,
+    level: float | None = None,
+    num_points: int = NUM_POINTS,
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of what looks one outcome ahead at a level set.
+
+    Args:
+        model: The model.
+        space: The box of the trials.
+        level: The success probability whose level set is sought.
+        num_points: How many reference points there are.
+        X_pending: The rows of pending trials.
+
+    Returns:
+        A dict mapping the names of arguments to their values.
+    """
+    return {
+        "model": model,
+        "space": space,
+        "level": level,
+        "num_points": num_points,
+        "X_pending": X_pending,
+    }
+
+
+@acqf_input_constructor(Straddle)
+def construct_inputs_straddle(
+    model: LatentGP,
+    level: float | None = None,
+    width: float = STRADDLE_WIDTH,
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of the straddle.
+
+    Args:
+        model: The model.
+        level: The success probability whose level set is sought.
+        width: The weight of the standard deviation.
+        X_pending: Pending trials.
+
+    Returns:
+        A dict mapping the names of arguments to their values.
+    """
+    return {"model": model, "level": level, "width": width, "X_pending": X_pending}
 
 
 @acqf_input_constructor(MaximallyUncertainChallenge)

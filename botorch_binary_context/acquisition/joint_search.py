@@ -25,6 +25,10 @@ class NestedKnowledgeGradient(Protocol):
     model: LatentGP
     space: ContextSpace
 
+    def evaluate(self, X: Tensor) -> Tensor:
+        """The value."""
+        ...
+
     def screen(self, X: Tensor) -> Tensor:
         """A quick estimate of the value."""
         ...

@@ -14,6 +14,7 @@ from botorch_binary_context.goals.linear import (
     ContextAverage,
     LinearGoal,
 )
+from botorch_binary_context.goals.maps import ThresholdMap, threshold_map
 from botorch_binary_context.goals.sampled import (
     ContextCVaR,
     ContextQuantile,
@@ -32,7 +33,9 @@ __all__ = [
     "Goal",
     "LinearGoal",
     "SampledGoal",
+    "ThresholdMap",
     "WorstContext",
     "context_grid",
     "draw_contexts",
+    "threshold_map",
 ]

@@ -123,9 +123,10 @@ def psychometric_covar_module(
         The kernel, with a set of hyperparameters for each element of the batch.
     """
     num_parameters = dim - len(context_dims)
-    rough = _smooth(MaternKernel, num_parameters, LENGTHSCALE_SPREAD, batch_shape)
-    level = level_covar_module(LEVEL_VARIANCE, batch_shape)
-    base = scale_covar_module(rough, OUTPUTSCALE) + level
+    base: Kernel = level_covar_module(LEVEL_VARIANCE, batch_shape)
+    if num_parameters > 0:
+        rough = _smooth(MaternKernel, num_parameters, LENGTHSCALE_SPREAD, batch_shape)
+        base = scale_covar_module(rough, OUTPUTSCALE) + base
     kernel = AdditiveContextKernel(base, context_dims)
     kernel.context_variance = CONTEXT_VARIANCE
     kernel.raw_context_variance.requires_grad_(False)

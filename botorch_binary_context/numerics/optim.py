@@ -78,23 +78,12 @@ def maximize(
     Returns:
         The maximisers, ``batch_shape x k``, and the maxima, ``batch_shape``.
     """
-    if bounds.shape[-1] == 0:
-        return _evaluate_nothing(function, bounds, batch_shape)
     chosen = find_starts(function, bounds, batch_shape, options, seed)
     if starts is not None:
         low, high = bounds
         starts = starts.clamp(low, high).expand(-1, *batch_shape, -1)
         chosen = torch.cat([chosen, starts])
     return maximize_from(function, chosen, bounds, options)
-
-
-def _evaluate_nothing(
-    function: Function, bounds: Tensor, batch_shape: torch.Size
-) -> tuple[Tensor, Tensor]:
-    """The one point of a box without dimensions, and its value."""
-    point = bounds.new_zeros(*batch_shape, 0)
-    with torch.no_grad():
-        return point, function(point.unsqueeze(0)).expand(1, *batch_shape)[0]
 
 
 def find_starts(
@@ -119,8 +108,9 @@ def find_starts(
     low, high = bounds
     seed = _draw_seed() if seed is None else seed
     raw = _unit_points(options.raw_samples, bounds.shape[-1], seed).to(bounds)
-    raw = low + (high - low) * raw.view(-1, *[1] * len(batch_shape), raw.shape[-1])
     size = raw.shape[0]
+    raw = raw.view(size, *[1] * len(batch_shape), raw.shape[-1])
+    raw = low + (high - low) * raw
     if raw.device.type == "cpu":
         size = max(1, POINTS_AT_ONCE // max(1, batch_shape.numel()))
     with torch.no_grad():
@@ -238,6 +228,9 @@ def climb(
     Returns:
         The best points reached, ``... x k``, and their values, ``...``.
     """
+    if U.shape[-1] == 0:  # nowhere to climb
+        with torch.no_grad():
+            return U[0], function(U).amax(dim=0)
     state = _Ascent.begin(function, U)
     best = _Best(U[0], torch.full_like(state.value[0], -torch.inf))
     for _ in range(max_evaluations - 1):

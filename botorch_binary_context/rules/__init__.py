@@ -13,13 +13,16 @@ from botorch_binary_context.rules.contexts import (
     most_informative,
 )
 from botorch_binary_context.rules.joint import (
+    by_global_information,
     by_joint_entropy_search,
     by_knowledge_gradient,
     by_moment_matched_knowledge_gradient,
     by_mutual_information,
+    by_volume_change,
     uniformly,
 )
 from botorch_binary_context.rules.parameters import (
+    by_best_option,
     by_bold_ucb,
     by_latent_ucb,
     by_self_sparring,
@@ -28,6 +31,11 @@ from botorch_binary_context.rules.parameters import (
     by_uncertain_challenge,
 )
 from botorch_binary_context.rules.registry import RuleTable
+from botorch_binary_context.rules.stopping import (
+    StoppingRule,
+    uncertainty_of_answer,
+    value_of_next_trial,
+)
 from botorch_binary_context.rules.suggestion import frozen, recommend, suggest
 from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES, TwoStages
 
@@ -37,10 +45,13 @@ __all__ = [
     "Rule",
     "RuleTable",
     "Selection",
+    "StoppingRule",
     "TwoStages",
     "at_random",
     "at_reference",
+    "by_best_option",
     "by_bold_ucb",
+    "by_global_information",
     "by_joint_entropy_search",
     "by_knowledge_gradient",
     "by_latent_ucb",
@@ -50,9 +61,12 @@ __all__ = [
     "by_thompson_sampling",
     "by_ucb",
     "by_uncertain_challenge",
+    "by_volume_change",
     "frozen",
     "most_informative",
     "recommend",
     "suggest",
+    "uncertainty_of_answer",
     "uniformly",
+    "value_of_next_trial",
 ]

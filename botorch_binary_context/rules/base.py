@@ -10,12 +10,18 @@ from functools import cached_property
 from typing import Protocol
 
 import torch
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
+from botorch_binary_context.constraints import Constraints, Safety
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.goals import AtReference, Goal
+from botorch_binary_context.goals import AtContext, AtReference, Goal, ThresholdMap
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.numerics.optim import SearchOptions, maximize
+from botorch_binary_context.numerics.optim import (
+    SearchOptions,
+    draw_points,
+    maximize,
+)
 from botorch_binary_context.pending import expect_outcomes
 from botorch_binary_context.trials import TrialSpace
 
@@ -23,6 +29,10 @@ from botorch_binary_context.trials import TrialSpace
 NUM_POINT_SETS = 8
 COARSE_GAIN = 1e-6
 COARSE_EVALUATIONS = 40
+# Contexts among which parameters should be safe in one.
+NUM_CONTEXTS = 16
+# Far below any score.
+FORBIDDEN = 1e6
 
 
 @dataclass(frozen=True)
@@ -34,25 +44,47 @@ class Selection:
             to be expected.
         space: The box of the rows of trials.
         options: The effort of the search for ``x`` or for the whole trial.
-        goal: What the parameters should be good at.
+        goal: What the parameters should be good at, if it was said.
         context: The context of the trial, if it is given: ``m`` numbers or
             ``batch_shape x m``.
         answered: The model of the answered trials alone, if others are pending.
         pending: The pending trials, in the layout of ``train_X``, if there are any.
+        constraints: What the rows of trials may be.
+        safe: Which trials are safe.
     """
 
     model: LatentGP
     space: ContextSpace
     options: SearchOptions
-    goal: Goal = AtReference()
+    goal: Goal | ThresholdMap | None = None
     context: Tensor | None = None
     answered: LatentGP | None = None
     pending: Tensor | None = None
+    constraints: Constraints | None = None
+    safe: Safety | None = None
 
     @cached_property
     def trials(self) -> TrialSpace:
         """The box of whole trials."""
-        return TrialSpace(self.space, self.model.functional, self.context)
+        return TrialSpace(
+            self.space, self.model.functional, self.context, self.constraints
+        )
+
+    @property
+    def target(self) -> Goal:
+        """The goal; by default in the given context, or in the reference context."""
+        if isinstance(self.goal, ThresholdMap):
+            raise UnsupportedError(
+                "Expected ``goal`` to have an optimum for this rule, but got "
+                f"{self.goal}: the rules for it are named ``map-``."
+            )
+        goal = self.goal
+        if goal is None:
+            at = self.context
+            goal = AtReference() if at is None else AtContext(at)
+        if self.constraints is None:
+            return goal
+        return self.constraints.restrict(goal, self.space)
 
     @property
     def answered_model(self) -> LatentGP:
@@ -114,7 +146,72 @@ class Selection:
         Returns:
             A ``batch_shape x 1 x (d - m)`` tensor.
         """
-        return self.maximize(score, self.space.parameter_bounds).unsqueeze(-2)
+        bounds = self.space.parameter_bounds
+        return self.maximize(self._among_safe(score), bounds).unsqueeze(-2)
+
+    def _among_safe(
+        self, score: Callable[[Tensor], Tensor]
+    ) -> Callable[[Tensor], Tensor]:
+        """A score of parameters that avoids those that are safe in no context."""
+        if self.safe is None:
+            return score
+        contexts = [self.context]
+        if self.context is None and self.space.num_contexts > 0:
+            contexts = list(draw_points(self.space.context_bounds, NUM_CONTEXTS, 0))
+        space = self.space
+
+        def guarded(x: Tensor) -> Tensor:
+            trials = [space.join(x, s) if s is not None else x for s in contexts]
+            slack = torch.stack([self.slack(t.unsqueeze(-2)) for t in trials])
+            return avoid(score(x), slack.amax(dim=0))
+
+        return guarded
+
+    def slack(self, trials: Tensor) -> Tensor:
+        r"""By how much trials are safe.
+
+        Args:
+            trials: ``r x batch_shape x num_rows x d`` trials.
+
+        Returns:
+            A ``r x batch_shape`` tensor, negative where they are not; infinite if
+            safety was not asked for.
+        """
+        if self.safe is None:
+            return trials.new_full(trials.shape[:-2], torch.inf)
+        return self.safe.slack(self.answered_model, trials)
+
+    def _guard(self, score: Callable[[Tensor], Tensor], trials: Tensor) -> Tensor:
+        """The score of trials, if they are safe."""
+        if self.safe is None:
+            return score(trials)
+        return avoid(score(trials), self.slack(trials))
+
+    def maximize_context(
+        self,
+        score: Callable[[Tensor], Tensor],
+        parameters: Tensor,
+        options: SearchOptions,
+    ) -> Tensor:
+        r"""The context that maximizes a score of trials with given parameters.
+
+        Args:
+            score: Maps ``r x batch_shape x num_rows x d`` trials to
+                ``r x batch_shape`` values.
+            parameters: A ``batch_shape x num_rows x (d - m)`` tensor.
+            options: The effort of the search.
+
+        Returns:
+            A ``batch_shape x m`` tensor.
+        """
+
+        def score_at(s: Tensor) -> Tensor:
+            trials = self.space.join(parameters, s.unsqueeze(-2))
+            if self.constraints is not None:
+                trials = self.constraints.apply(self.space, trials)
+            return self._guard(score, trials)
+
+        return self.maximize(score_at, self.space.context_bounds, options)
 
     def maximize_parameters(self, score: Callable[[Tensor], Tensor]) -> Tensor:
         r"""The parameters that maximize a score of trials in the context of the goal.
@@ -127,7 +224,7 @@ class Selection:
         Returns:
             A ``batch_shape x 1 x (d - m)`` tensor.
         """
-        return self.maximize_goal(lambda x: score(self.goal.rows(self.space, x)))
+        return self.maximize_goal(lambda x: score(self.target.rows(self.space, x)))
 
     def maximize_trial(
         self,
@@ -145,10 +242,11 @@ class Selection:
             A ``batch_shape x num_rows x d`` tensor.
         """
         trials = self.trials
-        chosen = self.maximize(
-            lambda u: score(trials.decode(u)), trials.bounds, options
-        )
-        return trials.decode(chosen)
+
+        def score_of(u: Tensor) -> Tensor:
+            return self._guard(score, trials.decode(u))
+
+        return trials.decode(self.maximize(score_of, trials.bounds, options))
 
 
 class Rule(Protocol):
@@ -168,6 +266,19 @@ class Rule(Protocol):
             The rows of the trials, ``batch_shape x num_rows x d``.
         """
         ...
+
+
+def avoid(values: Tensor, slack: Tensor) -> Tensor:
+    r"""Scores of candidates, all of those that may not be below all others.
+
+    Args:
+        values: The scores.
+        slack: By how much candidates may be; negative if they may not.
+
+    Returns:
+        A tensor of the same shape.
+    """
+    return torch.where(slack >= 0, values, slack - FORBIDDEN)
 
 
 def draw_point_set() -> int:

@@ -4,8 +4,6 @@ How rules of two stages choose the context, given the parameters: ``batch_shape 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 
@@ -24,7 +22,7 @@ def most_informative(selection: Selection, parameters: Tensor) -> Tensor:
     if selection.space.num_contexts == 0:
         return at_random(selection, parameters)
     score = BernoulliMutualInformation(selection.model).evaluate
-    return _best_context(selection, parameters, score)
+    return selection.maximize_context(score, parameters, CONTEXT_SEARCH)
 
 
 def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
@@ -38,23 +36,13 @@ def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
         return at_random(selection, parameters)
     target = space.at_reference(parameters)
     score = TargetedInformation(selection.model, target).evaluate
-    best = _best_context(selection, parameters, score)
+    best = selection.maximize_context(score, parameters, CONTEXT_SEARCH)
+    if selection.constraints is not None or selection.safe is not None:
+        return best  # which the reference context need not satisfy
     elsewhere = score(space.join(parameters, best.unsqueeze(-2)))
     is_better = elsewhere > (1.0 + MARGIN) * score(target)
     reference = at_reference(selection, parameters)
     return torch.where(is_better.unsqueeze(-1), best, reference)
-
-
-def _best_context(
-    selection: Selection, parameters: Tensor, score: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """The context in which given parameters make the trial of the best score."""
-    space = selection.space
-    return selection.maximize(
-        lambda s: score(space.join(parameters, s.unsqueeze(-2))),
-        space.context_bounds,
-        CONTEXT_SEARCH,
-    )
 
 
 def at_random(selection: Selection, parameters: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
@@ -20,13 +21,17 @@ from botorch_binary_context.acquisition.joint_search import (
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
 )
+from botorch_binary_context.acquisition.level_set import (
+    ExpectedAbsoluteVolumeChange,
+    GlobalMutualInformation,
+)
 from botorch_binary_context.acquisition.moment_matched import (
     MomentMatchedKnowledgeGradient,
 )
 from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
     SampledKnowledgeGradient,
 )
-from botorch_binary_context.goals import LinearGoal
+from botorch_binary_context.goals import LinearGoal, ThresholdMap
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules.base import Selection, draw_point_set
 
@@ -37,7 +42,9 @@ ROUGH_GAIN = 1e-4
 
 def by_knowledge_gradient(selection: Selection) -> Tensor:
     r"""The trial of the largest knowledge gradient, by refitted posteriors."""
-    goal = check_linear(selection.goal, "the knowledge gradient by refitted posteriors")
+    goal = check_linear(
+        selection.target, "the knowledge gradient by refitted posteriors"
+    )
     nested = ContextualBinaryKnowledgeGradient(
         selection.model, selection.space, goal=goal
     )
@@ -46,7 +53,7 @@ def by_knowledge_gradient(selection: Selection) -> Tensor:
 
 def by_moment_matched_knowledge_gradient(selection: Selection) -> Tensor:
     r"""The trial of the largest knowledge gradient of a Gaussian posterior."""
-    model, space, goal = selection.model, selection.space, selection.goal
+    model, space, goal = selection.model, selection.space, selection.target
     options = replace(selection.coarse_options, relative_gain=ROUGH_GAIN)
     if not isinstance(goal, LinearGoal):
         acqf = SampledKnowledgeGradient(model, space, goal, options=ROUGH_SEARCH)
@@ -60,6 +67,8 @@ def by_moment_matched_knowledge_gradient(selection: Selection) -> Tensor:
 def _by_joint_search(
     selection: Selection, nested: NestedKnowledgeGradient, options: SearchOptions
 ) -> Tensor:
+    if selection.safe is not None:
+        return selection.maximize_trial(nested.evaluate, options)
     trials = selection.trials
     variables, _ = maximize_knowledge_gradient(
         nested, trials.decode, trials.bounds, options, draw_point_set()
@@ -79,9 +88,34 @@ def by_mutual_information(selection: Selection) -> Tensor:
 def by_joint_entropy_search(selection: Selection) -> Tensor:
     r"""The trial whose outcome tells most about the optimum."""
     acqf = ContextualJointEntropySearch(
-        selection.model, selection.space, goal=selection.goal
+        selection.model, selection.space, goal=selection.target
     )
     return selection.maximize_trial(acqf.evaluate, selection.coarse_options)
+
+
+def by_global_information(selection: Selection) -> Tensor:
+    r"""The trial that tells most about where the level is crossed (GlobalMI)."""
+    acqf = GlobalMutualInformation(selection.model, selection.space, _level(selection))
+    return selection.maximize_trial(acqf.evaluate, selection.coarse_options)
+
+
+def by_volume_change(selection: Selection) -> Tensor:
+    r"""The trial that changes the volume below the level most (EAVC)."""
+    acqf = ExpectedAbsoluteVolumeChange(
+        selection.model, selection.space, _level(selection)
+    )
+    return selection.maximize_trial(acqf.evaluate, selection.coarse_options)
+
+
+def _level(selection: Selection) -> float | None:
+    goal = selection.goal
+    if goal is None:
+        return None
+    if isinstance(goal, ThresholdMap):
+        return goal.level
+    raise UnsupportedError(
+        f"Expected ``goal`` to be a ``ThresholdMap`` for this rule, but got {goal!r}."
+    )
 
 
 def uniformly(selection: Selection) -> Tensor:

@@ -9,6 +9,7 @@ from statistics import NormalDist
 import torch
 from torch import Tensor
 
+from botorch_binary_context.acquisition.best_option import ExpectedBestOption
 from botorch_binary_context.acquisition.entropy_search import maximize_paths
 from botorch_binary_context.acquisition.goal_bounds import (
     GoalUpperConfidenceBound,
@@ -23,14 +24,14 @@ BOLD_BETA = NormalDist().inv_cdf(0.99)
 
 def by_ucb(selection: Selection) -> Tensor:
     r"""Parameters of the largest binary upper confidence bound."""
-    acqf = GoalUpperConfidenceBound(selection.model, selection.space, selection.goal)
+    acqf = GoalUpperConfidenceBound(selection.model, selection.space, selection.target)
     return selection.maximize_goal(acqf.bound_at)
 
 
 def by_bold_ucb(selection: Selection) -> Tensor:
     r"""Parameters of the largest binary UCB at 99 instead of 95 %: more exploration."""
     acqf = GoalUpperConfidenceBound(
-        selection.model, selection.space, selection.goal, beta=BOLD_BETA
+        selection.model, selection.space, selection.target, beta=BOLD_BETA
     )
     return selection.maximize_goal(acqf.bound_at)
 
@@ -38,7 +39,7 @@ def by_bold_ucb(selection: Selection) -> Tensor:
 def by_latent_ucb(selection: Selection) -> Tensor:
     r"""Parameters of the largest upper confidence bound of the latent function."""
     acqf = LatentGoalUpperConfidenceBound(
-        selection.model, selection.space, selection.goal
+        selection.model, selection.space, selection.target
     )
     return selection.maximize_goal(acqf.bound_at)
 
@@ -53,9 +54,18 @@ def by_self_sparring(selection: Selection) -> Tensor:
     return _path_maximizers(selection, 2)
 
 
+def by_best_option(selection: Selection) -> Tensor:
+    r"""A duel whose better side is expected to be best (EUBO)."""
+    acqf = ExpectedBestOption(selection.model, selection.space, selection.target)
+    bounds = torch.cat([selection.space.parameter_bounds] * 2, dim=-1)
+    shape = 2, len(selection.space.parameter_dims)
+    chosen = selection.maximize(lambda u: acqf.value_at(u.unflatten(-1, shape)), bounds)
+    return chosen.unflatten(-1, shape)
+
+
 def by_uncertain_challenge(selection: Selection) -> Tensor:
     r"""A duel of the maximally uncertain challenger and the incumbent (MUC)."""
-    model, space, goal = selection.model, selection.space, selection.goal
+    model, space, goal = selection.model, selection.space, selection.target
     incumbent, _ = maximize_posterior_mean(model, space, selection.options, goal=goal)
     challenger = selection.maximize_goal(
         lambda x: goal.challenge(model, space, x, incumbent)
@@ -68,5 +78,5 @@ def _path_maximizers(selection: Selection, num_paths: int) -> Tensor:
     # Pending trials need no expected outcomes: another function is drawn each time.
     model = selection.answered_model
     paths = draw_sample_paths(model, num_paths, bounds=space.bounds)
-    maxima, _ = maximize_paths(paths, space, draw_point_set(), goal=selection.goal)
+    maxima, _ = maximize_paths(paths, space, draw_point_set(), goal=selection.target)
     return maxima.movedim(0, -2)

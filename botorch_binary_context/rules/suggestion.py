@@ -14,9 +14,15 @@ from torch import Tensor
 
 from botorch_binary_context.acquisition.base import match_space
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
+from botorch_binary_context.constraints import (
+    TOLERANCE,
+    Constraints,
+    NoTrialLeftError,
+    Safety,
+)
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
-from botorch_binary_context.goals import AtContext, AtReference, Goal
+from botorch_binary_context.goals import AtContext, AtReference, Goal, ThresholdMap
 from botorch_binary_context.goals.base import match_contexts
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
@@ -37,8 +43,10 @@ def suggest(
     seed: int | None = None,
     q: int = 1,
     pending: Tensor | None = None,
-    goal: Goal | None = None,
+    goal: Goal | ThresholdMap | None = None,
     context: Tensor | Sequence[float] | float | None = None,
+    constraints: Constraints | None = None,
+    safe: Safety | None = None,
 ) -> Tensor:
     r"""The next trials to run, for every element of the model's batch.
 
@@ -63,6 +71,9 @@ def suggest(
         context: The context of the trials, if it is given and only the parameters are
             to be chosen: one number for each context column, in the order of the
             columns, or ``batch_shape x m``.
+        constraints: Linear constraints, fixed columns and discrete choices.
+        safe: Which trials are safe, if only such may be suggested. If none is left, a
+            ``NoTrialLeftError`` says so.
 
     Returns:
         ``batch_shape x q x d`` trials or ``batch_shape x q x 2 x d`` duels, whose two
@@ -83,10 +94,12 @@ def suggest(
     space = match_space(space, model)
     given = None
     if context is not None:
-        goal = AtContext(context) if goal is None else goal
         given = match_contexts(AtContext(context).context, space, "context")
-    goal = AtReference() if goal is None else goal
-    selection = Selection(model.eval(), space, options, goal, given)
+    if constraints is not None:
+        constraints.check(space)
+    selection = Selection(
+        model.eval(), space, options, goal, given, constraints=constraints, safe=safe
+    )
     with manual_seed(seed), frozen(model), torch.no_grad():
         if pending is not None:
             selection = selection.await_trials(pending.to(space.bounds))
@@ -111,7 +124,29 @@ def _choose_one(choose: Rule, selection: Selection) -> Tensor:
             "Expected ``rule`` to return the rows of a trial, a tensor of shape "
             f"{[*expected, selection.space.dim]}, but got {list(rows.shape)}."
         )
-    return selection.model.functional.trials(rows)
+    return selection.model.functional.trials(_keep_rules(selection, rows))
+
+
+def _keep_rules(selection: Selection, rows: Tensor) -> Tensor:
+    """The trial, if it is safe, otherwise the safest; all constraints are met."""
+    if selection.constraints is not None:
+        rows = selection.constraints.apply(selection.space, rows)
+        if not bool((selection.constraints.slack(rows) >= -TOLERANCE).all()):
+            raise NoTrialLeftError(
+                "Expected ``constraints`` to leave trials, but found none that meets "
+                f"{selection.constraints}."
+            )
+    if selection.safe is None:
+        return rows
+    safest = selection.maximize_trial(selection.slack)
+    if not bool((selection.slack(safest) >= 0).all()):
+        raise NoTrialLeftError(
+            f"Expected ``safe`` to leave trials, but no trial has {selection.safe}: "
+            "the safest is short of it by "
+            f"{-float(selection.slack(safest).min()):.3g} of the latent function."
+        )
+    is_safe = (selection.slack(rows.unsqueeze(0))[0] >= 0)[..., None, None]
+    return torch.where(is_safe, rows, safest)
 
 
 def _find_rule(model: LatentGP, rule: str | Rule) -> tuple[LatentGP, Rule]:

@@ -25,13 +25,16 @@ from botorch_binary_context.rules.contexts import (
     most_targeted,
 )
 from botorch_binary_context.rules.joint import (
+    by_global_information,
     by_joint_entropy_search,
     by_knowledge_gradient,
     by_moment_matched_knowledge_gradient,
     by_mutual_information,
+    by_volume_change,
     uniformly,
 )
 from botorch_binary_context.rules.parameters import (
+    by_best_option,
     by_bold_ucb,
     by_latent_ucb,
     by_self_sparring,
@@ -88,6 +91,8 @@ BINARY_RULES = RuleTable(
         "cbkg": by_knowledge_gradient,
         "cjes": by_joint_entropy_search,
         "bald": by_mutual_information,
+        "map-mi": by_global_information,
+        "map-eavc": by_volume_change,
         "random": uniformly,
     },
 )
@@ -102,6 +107,8 @@ DUEL_RULES = RuleTable(
         "kss-random": TwoStages(by_self_sparring, at_random),
         "muc-fixed": TwoStages(by_uncertain_challenge, at_reference),
         "muc-target": TwoStages(by_uncertain_challenge, most_targeted),
+        "eubo-ald": TwoStages(by_best_option, most_informative),
+        "eubo-random": TwoStages(by_best_option, at_random),
         "mkg": by_moment_matched_knowledge_gradient,
         "kg": by_knowledge_gradient,
         "cjes": by_joint_entropy_search,

@@ -16,6 +16,9 @@ from botorch_binary_context import (
     ContextAverage,
     ContextualBinaryKnowledgeGradient,
     ContextualJointEntropySearch,
+    ExpectedAbsoluteVolumeChange,
+    ExpectedBestOption,
+    GlobalMutualInformation,
     GoalUpperConfidenceBound,
     LatentGoalUpperConfidenceBound,
     LatentUpperConfidenceBound,
@@ -24,6 +27,7 @@ from botorch_binary_context import (
     OneShotContextualBinaryKnowledgeGradient,
     PreferenceLaplaceGP,
     SampledKnowledgeGradient,
+    Straddle,
     WorstContext,
     acquisition,
 )
@@ -49,6 +53,10 @@ REQUIRED: dict[Any, dict[str, Any]] = {
     ContextualJointEntropySearch: {"space": BINARY.space},
     MomentMatchedKnowledgeGradient: {"space": BINARY.space},
     SampledKnowledgeGradient: {"space": BINARY.space, "goal": WORST},
+    GlobalMutualInformation: {"space": BINARY.space},
+    ExpectedAbsoluteVolumeChange: {"space": BINARY.space},
+    Straddle: {},
+    ExpectedBestOption: {"space": BINARY.space},
 }
 SETTINGS: dict[Any, dict[str, Any]] = {
     BinaryUpperConfidenceBound: {"beta": 0.3},
@@ -67,17 +75,23 @@ SETTINGS: dict[Any, dict[str, Any]] = {
     },
     MomentMatchedKnowledgeGradient: {"num_points": 7, "goal": AVERAGE},
     SampledKnowledgeGradient: {"num_points": 7},
+    GlobalMutualInformation: {"num_points": 7, "level": 0.7},
+    ExpectedAbsoluteVolumeChange: {"num_points": 7, "level": 0.7},
+    Straddle: {"width": 1.0, "level": 0.7},
+    ExpectedBestOption: {"goal": WORST},
 }
 PENDING = double([[0.3, 0.4], [0.3, 0.1]])
 every_class = pytest.mark.parametrize("acqf_class", list(REQUIRED))
 
 
 def problem_of(acqf_class: Any) -> Problem:
-    return DUELS if acqf_class is MaximallyUncertainChallenge else BINARY
+    of_duels = (MaximallyUncertainChallenge, ExpectedBestOption)
+    return DUELS if acqf_class in of_duels else BINARY
 
 
 def rows_of(acqf_class: Any) -> int:
-    return 3 if acqf_class is OneShotContextualBinaryKnowledgeGradient else 1
+    special = {OneShotContextualBinaryKnowledgeGradient: 3, ExpectedBestOption: 2}
+    return special.get(acqf_class, 1)
 
 
 def exported(module: Any) -> set[Any]:

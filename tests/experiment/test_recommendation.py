@@ -182,14 +182,15 @@ class TestThreshold:
             expected = best.success_probability({"noise": noise}, level=1e-9).low
             found = best.threshold("noise", expected, level=0.3)
             assert 1.0 < found.low < found.median < found.high < 4.0
-            assert found.median == pytest.approx(noise, abs=1e-4)
+            # Where draws with other slopes cross, their median has kinks.
+            assert found.median == pytest.approx(noise, abs=2e-3)
             hard, easy = sorted(found[1:], reverse=harder == "up")
             at_easy = best.success_probability({"noise": easy}, level=0.3)
             at_hard = best.success_probability({"noise": hard}, level=0.3)
             at_median = best.success_probability({"noise": found.median}, level=1e-9)
-            assert at_easy.low == pytest.approx(expected, abs=1e-4)
-            assert at_hard.high == pytest.approx(expected, abs=1e-4)
-            assert at_median.low == pytest.approx(expected, abs=1e-4)
+            assert at_easy.low == pytest.approx(expected, abs=1e-3)
+            assert at_hard.high == pytest.approx(expected, abs=1e-3)
+            assert at_median.low == pytest.approx(expected, abs=1e-3)
 
     def test_between_levels(self) -> None:
         """Not only what can be shown can be a threshold."""
@@ -221,7 +222,7 @@ class TestThreshold:
         found = best.threshold("noise", context=other, level=0.5)
         there = {**other, "noise": found.median}
         at_median = best.success_probability(there, level=1e-9)
-        assert at_median.low == pytest.approx(0.5, abs=1e-4)
+        assert at_median.low == pytest.approx(0.5, abs=1e-3)
         assert found != best.threshold("noise", level=0.5)
         with pytest.raises(InputDataError, match="``name`` to be .* but got None"):
             best.threshold()

@@ -41,37 +41,25 @@ from tests.rules.problems import (
 @every_rule
 class TestBatches:
     def test_layout(self, model_class: ModelClass, rule: str) -> None:
-        for batch_shape in ((), (2,)):
-            model = context_model(model_class, batch_shape=batch_shape)
-            trials = suggest(model, SPACE, rule, QUICK, seed=0, q=3)
-            assert trials.shape == (*batch_shape, 3, *sides_of(model_class), 2)
-            labels = torch.ones(*batch_shape, 3, 1).double()
-            told = model.condition_on_observations(trials, labels)
-            assert told.train_targets.shape[-1] == 11
+        model = context_model(model_class, batch_shape=(2,))
+        trials = suggest(model, SPACE, rule, QUICK, seed=0, q=3)
+        assert trials.shape == (2, 3, *sides_of(model_class), 2)
+        labels = torch.ones(2, 3, 1).double()
+        told = model.condition_on_observations(trials, labels)
+        assert told.train_targets.shape[-1] == 11
 
-    def test_first_is_that_of_one(self, model_class: ModelClass, rule: str) -> None:
-        model = context_model(model_class)
-        batch = suggest(model, SPACE, rule, QUICK, seed=0, q=2)
-        first = suggest(model, SPACE, rule, QUICK, seed=0)
-        torch.testing.assert_close(batch[:1], first, rtol=0, atol=1e-9)
-
-    def test_pending_trials_are_like_chosen_ones(
-        self, model_class: ModelClass, rule: str
-    ) -> None:
+    def test_one_after_the_other(self, model_class: ModelClass, rule: str) -> None:
+        """The first of two is that of one; the second knows of the first."""
         model = context_model(model_class)
         first, second = suggest(model, SPACE, rule, seed=0, q=2).split(1)
-        again = suggest(model, SPACE, rule, seed=0, pending=first)
+        alone = suggest(model, SPACE, rule, seed=0)
+        torch.testing.assert_close(first, alone, rtol=0, atol=1e-9)
         if (model_class, rule) in DETERMINISTIC_RULES:
+            again = suggest(model, SPACE, rule, seed=0, pending=first)
             torch.testing.assert_close(again, second, rtol=0, atol=1e-4)
-        assert again.shape == second.shape
-
-    def test_trials_differ(self, model_class: ModelClass, rule: str) -> None:
-        if rule.endswith("fixed"):
-            pytest.skip("may well ask the same again")
-        model = context_model(model_class, n=3)
-        trials = suggest(model, SPACE, rule, seed=0, q=3).flatten(1)
-        distances = torch.pdist(trials)
-        assert distances.max() > 1e-2
+        # A bound may well be largest at the same place again.
+        if not rule.startswith("ucb") and not rule.endswith("fixed"):
+            assert (first - second).abs().max() > 1e-2
 
 
 @both_models
@@ -112,7 +100,7 @@ def joint_entropy(mean: Tensor, covar: Tensor) -> float:
         s = double(signs)
         noisy = torch.outer(s, s) * (covar + torch.eye(len(mean)).double())
         normal: Any = multivariate_normal
-        p = float(normal(cov=noisy, maxpts=200_000).cdf(s * mean))
+        p = float(normal(cov=noisy, maxpts=200_000, seed=0).cdf(s * mean))
         entropy -= p * torch.tensor(p).log().item() if p > 0 else 0.0
     return entropy
 
@@ -136,7 +124,7 @@ def test_information_beyond_pending_trials(
         )
         p = model.likelihood.expected_probability(mean[-1:], covar[-1:, -1])
         noise = bernoulli_entropy(p) - alone(candidate)
-        tolerance = 1e-5 if number < 3 else 1e-3
+        tolerance = {1: 1e-5, 2: 1e-4, 3: 1e-3}[number]
         assert abs(acqf(candidate) - (open_now - noise)) < tolerance
         assert acqf(candidate) < alone(candidate)
 

@@ -1,0 +1,230 @@
+r"""
+Where the success probability crosses a level: trials that teach most about that.
+
+At reference points all over the box, a trial's outcome changes the probability that the
+latent function is below the level. Under a Gaussian posterior these probabilities are
+bivariate normal, with the guess and lapse rates of the trial.
+
+.. [Letham2022look]
+    B. Letham, P. Guan, C. Tymms, E. Bakshy, M. Shvartsman. Look-ahead acquisition
+    functions for Bernoulli level set estimation. AISTATS 2022.
+.. [Bryan2005active]
+    B. Bryan, J. Schneider, R. Nichol, C. Miller, C. Genovese, L. Wasserman. Active
+    learning for identifying function threshold boundaries. NeurIPS 2005.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from botorch.exceptions import UnsupportedError
+from torch import Tensor
+
+from botorch_binary_context.acquisition.base import (
+    TrialAcquisitionFunction,
+    match_space,
+)
+from botorch_binary_context.bivariate import bivariate_normal_cdf
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.functionals import VALUE
+from botorch_binary_context.goals.maps import latent_level
+from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.optim import draw_points
+from botorch_binary_context.probability import bernoulli_entropy, normal_cdf
+
+NUM_POINTS = 128
+STRADDLE_WIDTH = 1.96
+
+
+class LevelSetLookAhead(TrialAcquisitionFunction):
+    r"""The base of acquisition functions that look one outcome ahead at a level set."""
+
+    points: Tensor
+
+    def __init__(
+        self,
+        model: LatentGP,
+        space: ContextSpace,
+        level: float | None = None,
+        num_points: int = NUM_POINTS,
+        seed: int = 0,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""
+        Args:
+            model: A model of pass/fail outcomes, alone or beside others.
+            space: The box of the trials.
+            level: The success probability whose level set is sought, by default half
+                way between guesses and lapses.
+            num_points: How many quasi-random reference points there are.
+            seed: Their seed.
+            X_pending: The rows of pending trials.
+        """
+        super().__init__(model)
+        if not isinstance(model.likelihood, ProbitLikelihood):
+            raise UnsupportedError(
+                f"Expected ``model`` to have a probit link for {type(self).__name__}, "
+                f"but got a {type(model.likelihood).__name__}."
+            )
+        self.space = match_space(space, model)
+        self.contrast = latent_level(model, level)
+        points = draw_points(self.space.bounds, num_points, seed)
+        self.register_buffer("points", points)
+        self.set_X_pending(X_pending)
+
+    def prepare(self) -> None:
+        r"""Work out what is known about the reference points."""
+        with torch.no_grad():
+            shape = (*[1] * len(self.model.batch_shape), 1, self.space.dim)
+            rows = self.points.reshape(-1, *shape)
+            self.references = self.model.values_of(rows, VALUE)
+            self.projected = self.references.project()
+            mean, variance = self.references.moments()  # batch_shape x Q
+            self.deviation = variance.sqrt()
+            self.below = (self.contrast - mean) / self.deviation
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""The value of candidates.
+
+        Args:
+            X: ``t x batch_shape x 1 x d`` trials or ``t x batch_shape x 2 x d`` duels.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        candidates, likelihood = self.model.values_of(X), self.model.likelihood
+        assert isinstance(likelihood, ProbitLikelihood)
+        mean, variance = candidates.moments()  # batch_shape x T
+        shrink = (1 + variance).rsqrt().unsqueeze(-1)
+        covar = candidates.covariance(self.references, self.projected)
+        rho = (covar * shrink / self.deviation.unsqueeze(-2)).clamp(-1.0, 1.0)
+        below = self.below.unsqueeze(-2)  # batch_shape x 1 x Q
+        joint = bivariate_normal_cdf(mean.unsqueeze(-1) * shrink, below, -rho)
+        guess, lapse = (
+            rate.unsqueeze(-1) if isinstance(rate, Tensor) else rate
+            for rate in (likelihood.guess_rate, likelihood.lapse_rate)
+        )
+        # Of the level set: now, and together with a pass.
+        now = normal_cdf(below)
+        passed = guess * now + (1 - guess - lapse) * joint
+        success = likelihood.expected_probability(mean, variance).unsqueeze(-1)
+        return candidates.unfold(self.score(now, passed, success))
+
+    @abstractmethod
+    def score(self, now: Tensor, passed: Tensor, success: Tensor) -> Tensor:
+        r"""The value of candidates, given what their outcomes would change.
+
+        Args:
+            now: The probability of each reference point to be below the level,
+                ``batch_shape x 1 x Q``.
+            passed: That and a pass of the candidate, ``batch_shape x T x Q``.
+            success: The probability of a pass, ``batch_shape x T x 1``.
+
+        Returns:
+            A ``batch_shape x T`` tensor.
+        """
+
+
+class GlobalMutualInformation(LevelSetLookAhead):
+    r"""The information of a trial about which points are below the level (GlobalMI).
+
+    ``Σ_q H(P_q) - Z₁ H(P_q|pass) - Z₀ H(P_q|fail)`` over the reference points ``q``, in
+    nats on average, with the probability ``P_q`` to be below the level
+    [Letham2022look]_.
+
+    Example:
+        >>> acqf = GlobalMutualInformation(model, space, level=0.75)
+        >>> acqf(X)  # of b x 1 x d trials
+    """
+
+    def score(self, now: Tensor, passed: Tensor, success: Tensor) -> Tensor:
+        r"""The average information.
+
+        Args:
+            now: As in the base class.
+            passed: As in the base class.
+            success: As in the base class.
+
+        Returns:
+            A ``batch_shape x T`` tensor.
+        """
+        left = success * _entropy(passed, success)
+        left = left + (1 - success) * _entropy(now - passed, 1 - success)
+        return (bernoulli_entropy(now) - left).mean(dim=-1)
+
+
+def _entropy(joint: Tensor, probability: Tensor) -> Tensor:
+    tiny = torch.finfo(joint.dtype).tiny
+    share = (joint / probability.clamp_min(tiny)).clamp(0.0, 1.0)
+    return bernoulli_entropy(share)
+
+
+class ExpectedAbsoluteVolumeChange(LevelSetLookAhead):
+    r"""How much a trial is expected to change the volume below the level (EAVC).
+
+    ``Z₁ |Σ_q (P_q - P_q|pass)| + Z₀ |Σ_q (P_q - P_q|fail)|``, as a share of the box
+    [Letham2022look]_.
+
+    Example:
+        >>> acqf = ExpectedAbsoluteVolumeChange(model, space, level=0.75)
+        >>> acqf(X)  # of b x 1 x d trials
+    """
+
+    def score(self, now: Tensor, passed: Tensor, success: Tensor) -> Tensor:
+        r"""The expected change.
+
+        Args:
+            now: As in the base class.
+            passed: As in the base class.
+            success: As in the base class.
+
+        Returns:
+            A ``batch_shape x T`` tensor.
+        """
+        # What a pass adds to the volume, a fail takes away: the mean does not change.
+        return 2 * (now * success - passed).mean(dim=-1).abs()
+
+
+class Straddle(TrialAcquisitionFunction):
+    r"""How well a point straddles the level: ``1.96 σ(z) - |μ(z) - l|``.
+
+    The latent function there is uncertain and near the level ``l`` [Bryan2005active]_.
+
+    Example:
+        >>> acqf = Straddle(model, level=0.75)
+        >>> acqf(X)  # of b x 1 x d trials
+    """
+
+    def __init__(
+        self,
+        model: LatentGP,
+        level: float | None = None,
+        width: float = STRADDLE_WIDTH,
+        X_pending: Tensor | None = None,
+    ) -> None:
+        r"""
+        Args:
+            model: A model of pass/fail outcomes.
+            level: The success probability whose level set is sought, by default half
+                way between guesses and lapses.
+            width: The weight of the standard deviation.
+            X_pending: Pending trials, ``n x d``.
+        """
+        super().__init__(model, functional=VALUE)
+        self.contrast = latent_level(model, level)
+        self.width = width
+        self.set_X_pending(X_pending)
+
+    def evaluate(self, X: Tensor) -> Tensor:
+        r"""How well trials straddle the level.
+
+        Args:
+            X: ``t x batch_shape x 1 x d`` trials.
+
+        Returns:
+            A ``t x batch_shape`` tensor.
+        """
+        mean, variance = self.model.moments(X)
+        return self.width * variance.sqrt() - (mean - self.contrast).abs()

@@ -1,0 +1,137 @@
+r"""
+Maps of thresholds: how hard a test may be, everywhere, instead of what is best.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import torch
+from botorch.exceptions import InputDataError
+from torch import Tensor
+
+from botorch_binary_context.bands import (
+    NUM_SAMPLES,
+    Band,
+    exact_threshold_band,
+    threshold_band,
+)
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.goals.base import success_likelihood
+from botorch_binary_context.models.latent_gp import LatentGP
+
+NUM_STEPS = 201
+
+
+@dataclass(frozen=True)
+class ThresholdMap:
+    r"""To learn where the success probability crosses a level, all over the box.
+
+    It is a goal without an optimum: rules named ``map-`` choose trials for it, and
+    :func:`threshold_map` says what has been learned.
+
+    Attributes:
+        level: The success probability, above the guess rate and below ``1 - λ``; by
+            default half way between them, 0.75 with two alternatives.
+
+    Example:
+        >>> trial = suggest(model, space, "map-mi", goal=ThresholdMap(0.75))
+        >>> band = threshold_map(model, space, 0.75, parameters)
+    """
+
+    level: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.level is not None and not 0.0 < self.level < 1.0:
+            raise InputDataError(
+                f"Expected ``level`` to be between 0 and 1, but got {self.level}."
+            )
+
+
+def latent_level(model: LatentGP, level: float | None) -> float:
+    r"""The latent value at which the success probability has a level.
+
+    Args:
+        model: A model of pass/fail outcomes, alone or beside others.
+        level: The level, or None for half way between guesses and lapses.
+
+    Returns:
+        The latent value.
+    """
+    likelihood = success_likelihood(model)
+    return 0.0 if level is None else likelihood.contrast_at(level)
+
+
+def threshold_map(
+    model: LatentGP,
+    space: ContextSpace,
+    level: float | None = None,
+    parameters: Tensor | None = None,
+    credible: float = 0.9,
+    num_samples: int | None = NUM_SAMPLES,
+) -> Band:
+    r"""The context at which the success probability crosses a level, with intervals.
+
+    If the latent function only rises, or only falls, along the context, the quantiles
+    of the threshold are where those of the latent function cross the level.
+
+    Args:
+        model: A model of pass/fail outcomes, alone or beside others, without batch
+            dimensions.
+        space: The box of the trials, with one context.
+        level: The success probability, by default half way between guesses and lapses.
+        parameters: Where to look, ``... x (d - m)``; not needed if there are none.
+        credible: The probability of the intervals.
+        num_samples: The number of draws from the true posterior; None for the intervals
+            of the Gaussian approximation, which are quick.
+
+    Returns:
+        The medians and the bounds, ``...`` each, in units of the context. A threshold
+        beyond the box is plus or minus infinity, on the side where it is.
+
+    Example:
+        >>> threshold, low, high = threshold_map(model, space, 0.75, grid)
+    """
+    if space.num_contexts != 1:
+        raise InputDataError(
+            "Expected ``space`` to have one context, along which the threshold is "
+            f"sought, but got {space.num_contexts}."
+        )
+    if parameters is None:
+        parameters = space.parameter_bounds[:1, :0].squeeze(0)
+    if parameters.shape[-1] != len(space.parameter_dims):
+        raise InputDataError(
+            f"Expected ``parameters`` to have {len(space.parameter_dims)} columns, but "
+            f"got shape {list(parameters.shape)}."
+        )
+    contrast = latent_level(model, level)
+    with torch.no_grad():
+        line, upward = _line(model, space, parameters)
+        if num_samples is None:
+            width = NormalDist().inv_cdf((1 + credible) / 2)
+            band = threshold_band(model, line, contrast, width)
+        else:
+            band = exact_threshold_band(model, line, contrast, credible, num_samples)
+    center, *ends = (_to_context(space, position, upward) for position in band)
+    return Band(center, torch.minimum(*ends), torch.maximum(*ends))
+
+
+def _line(
+    model: LatentGP, space: ContextSpace, parameters: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Ever harder trials, ``... x n x d``, and whether larger contexts are harder."""
+    low, high = space.context_bounds
+    steps = torch.linspace(0, 1, NUM_STEPS, dtype=low.dtype, device=low.device)
+    contexts = low + (high - low) * steps.unsqueeze(-1)
+    line = space.join(parameters.to(low).unsqueeze(-2), contexts)
+    ends = model.posterior_mean(line[..., [0, -1], :])
+    upward = ends[..., 0] >= ends[..., 1]
+    return torch.where(upward[..., None, None], line, line.flip(-2)), upward
+
+
+def _to_context(space: ContextSpace, position: Tensor, upward: Tensor) -> Tensor:
+    """From positions along the line to contexts."""
+    low, high = space.context_bounds[:, 0]
+    distance = (high - low) * position / (NUM_STEPS - 1)
+    return torch.where(upward, low + distance, high - distance)

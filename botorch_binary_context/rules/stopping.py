@@ -1,0 +1,149 @@
+r"""
+When to stop: what one more trial is worth, and how sure the answer is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import torch
+from botorch.exceptions import InputDataError
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from botorch_binary_context.acquisition.base import match_space
+from botorch_binary_context.acquisition.joint_search import maximize_knowledge_gradient
+from botorch_binary_context.acquisition.moment_matched import (
+    MomentMatchedKnowledgeGradient,
+)
+from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
+    SampledKnowledgeGradient,
+)
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.goals import AtReference, Goal, LinearGoal
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.optim import SearchOptions, maximize
+from botorch_binary_context.rules.suggestion import frozen, recommend
+from botorch_binary_context.trials import TrialSpace
+
+
+def value_of_next_trial(
+    model: LatentGP,
+    space: ContextSpace,
+    goal: Goal | None = None,
+    options: SearchOptions = SearchOptions(max_evaluations=40),  # noqa: B008
+    seed: int = 0,
+) -> Tensor:
+    r"""What the best next trial is expected to add to what can be recommended.
+
+    It is the maximum of the knowledge gradient, in units of the goal: of the latent
+    function or, for averages of success, of a probability.
+
+    Args:
+        model: A model of the trials so far.
+        space: The box of the trials.
+        goal: What the parameters should be good at, by default in the reference
+            context.
+        options: The effort of the search.
+        seed: The seed of the search.
+
+    Returns:
+        A non-negative ``batch_shape`` tensor.
+
+    Example:
+        >>> if value_of_next_trial(model, space) < 0.01:
+        ...     best = recommend(model, space)
+    """
+    goal = AtReference() if goal is None else goal
+    space = match_space(space, model.eval())
+    trials = TrialSpace(space, model.functional)
+    with manual_seed(seed), frozen(model), torch.no_grad():
+        if isinstance(goal, LinearGoal):
+            nested = MomentMatchedKnowledgeGradient(model, space, goal=goal)
+            variables, _ = maximize_knowledge_gradient(
+                nested, trials.decode, trials.bounds, options, seed
+            )
+            return nested.evaluate(trials.decode(variables).unsqueeze(0))[0]
+        acqf = SampledKnowledgeGradient(model, space, goal)
+        _, value = maximize(
+            lambda u: acqf.evaluate(trials.decode(u)),
+            trials.bounds,
+            model.batch_shape,
+            options,
+            seed=seed,
+        )
+        return value
+
+
+def uncertainty_of_answer(
+    model: LatentGP,
+    space: ContextSpace,
+    goal: Goal | None = None,
+    credible: float = 0.9,
+) -> Tensor:
+    r"""The width of the interval of the goal at the recommended parameters.
+
+    Args:
+        model: A model of the trials so far.
+        space: The box of the trials.
+        goal: What the parameters should be good at, by default in the reference
+            context.
+        credible: The probability of the interval.
+
+    Returns:
+        A ``batch_shape`` tensor.
+    """
+    goal = AtReference() if goal is None else goal
+    space = match_space(space, model.eval())
+    best = recommend(model, space, goal=goal)
+    with frozen(model), torch.no_grad():
+        _, variance = goal.moments(model, space, best)
+    return 2 * NormalDist().inv_cdf((1 + credible) / 2) * variance.sqrt()
+
+
+@dataclass(frozen=True)
+class StoppingRule:
+    r"""To stop when a trial is no longer worth it, or the answer is sure enough.
+
+    Attributes:
+        least_value: Stop when no trial is expected to add more than this.
+        width: Stop when the interval of the answer is no wider than this.
+        credible: The probability of that interval.
+
+    Example:
+        >>> rule = StoppingRule(least_value=0.01)
+        >>> rule.is_met(model, space)
+    """
+
+    least_value: float | None = None
+    width: float | None = None
+    credible: float = 0.9
+
+    def __post_init__(self) -> None:
+        if self.least_value is None and self.width is None:
+            raise InputDataError(
+                "Expected ``least_value`` or ``width`` to be given, but got neither."
+            )
+
+    def is_met(
+        self, model: LatentGP, space: ContextSpace, goal: Goal | None = None
+    ) -> Tensor:
+        r"""Whether to stop now.
+
+        Args:
+            model: A model of the trials so far.
+            space: The box of the trials.
+            goal: What the parameters should be good at.
+
+        Returns:
+            A ``batch_shape`` tensor of booleans.
+        """
+        met = torch.zeros(model.batch_shape, dtype=torch.bool)
+        met = met.to(model.train_targets.device)
+        if self.width is not None:
+            spread = uncertainty_of_answer(model, space, goal, self.credible)
+            met = met | (spread <= self.width)
+        if self.least_value is not None:
+            met = met | (value_of_next_trial(model, space, goal) <= self.least_value)
+        return met
