@@ -12,8 +12,6 @@ from botorch_binary_context.acquisition.targeted import TargetedInformation
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules.base import Selection
 
-# How much more information another context than the reference one has to promise.
-MARGIN = 0.5
 CONTEXT_SEARCH = SearchOptions(num_restarts=3, raw_samples=64)
 
 
@@ -26,23 +24,12 @@ def most_informative(selection: Selection, parameters: Tensor) -> Tensor:
 
 
 def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
-    r"""The context whose outcome tells most about the reference context.
-
-    The reference context itself tells about it whatever the model believes about
-    contexts, so another one has to promise clearly more.
-    """
-    space = selection.space
-    if space.num_contexts == 0:
+    r"""The context whose outcome tells most about the reference context."""
+    if selection.space.num_contexts == 0:
         return at_random(selection, parameters)
-    target = space.at_reference(parameters)
+    target = selection.space.at_reference(parameters)
     score = TargetedInformation(selection.model, target).evaluate
-    best = selection.maximize_context(score, parameters, CONTEXT_SEARCH)
-    if selection.constraints is not None or selection.safe is not None:
-        return best  # which the reference context need not satisfy
-    elsewhere = score(space.join(parameters, best.unsqueeze(-2)))
-    is_better = elsewhere > (1.0 + MARGIN) * score(target)
-    reference = at_reference(selection, parameters)
-    return torch.where(is_better.unsqueeze(-1), best, reference)
+    return selection.maximize_context(score, parameters, CONTEXT_SEARCH)
 
 
 def at_random(selection: Selection, parameters: Tensor) -> Tensor:
