@@ -69,11 +69,12 @@ WAYS = {
 }
 
 
-def make_problem(kind: Kind) -> SettingsProblem:
+def make_problem(kind: Kind, seeds: int) -> SettingsProblem:
     r"""A problem with the settings that are not compared.
 
     Args:
         kind: What the problem is.
+        seeds: Not used; all seeds have the same problem.
 
     Returns:
         The problem.

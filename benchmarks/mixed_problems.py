@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,6 +27,7 @@ from botorch_binary_context.experiment import (
 from botorch_binary_context.experiment.space import Encoder
 from botorch_binary_context.experiment.variables import Parameter
 from botorch_binary_context.functionals import DIFFERENCE, Functional
+from botorch_binary_context.numerics.optim import SearchOptions, maximize
 from botorch_binary_context.probability import normal_cdf
 from botorch_binary_context.problems import (
     ContextProblem,
@@ -101,11 +103,7 @@ class MixedDuels(ContextProblem):
         for (_, letters), objective in zip(
             self.kind.parts, self.objectives, strict=True
         ):
-            low, high = objective.bounds
-            optimum = objective.function.get_buffer("optimizers")[0].to(low)
-            found += zip(
-                letters, ((optimum - low) / (high - low)).tolist(), strict=True
-            )
+            found += zip(letters, _find_optimum(objective).tolist(), strict=True)
         return found
 
     @property
@@ -183,6 +181,19 @@ class MixedDuels(ContextProblem):
             )
         ]
         return torch.stack(values).sum(dim=0) / math.sqrt(len(values))
+
+
+def _find_optimum(objective: ScaledObjective) -> Tensor:
+    """Where a function is best, in the unit cube."""
+    low, high = objective.bounds
+    known: Any = getattr(objective.function, "optimizers", None)
+    if known is not None:
+        return (known[0].to(low) - low) / (high - low)
+    unit = torch.stack([torch.zeros_like(low), torch.ones_like(low)])
+    options = SearchOptions(num_restarts=20, raw_samples=1024)
+    return maximize(
+        lambda U: objective(low + U * (high - low)), unit, torch.Size(), options, seed=0
+    )[0]
 
 
 def _coordinate(variable: _Variable, U: Tensor) -> Tensor:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks import coverage, mixed_duels
+from benchmarks import coverage, default_settings, mixed_duels
 
 #: What has ``run`` and ``write_report``, by the names of the studies.
 OWN_STUDIES: dict[str, Any] = {
     coverage.NAME: coverage,
     mixed_duels.STUDY.name: mixed_duels.STUDY,
+    default_settings.STUDY.name: default_settings.STUDY,
 }

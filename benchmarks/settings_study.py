@@ -66,7 +66,7 @@ class SettingsStudy:
     Attributes:
         name: The name.
         title: What the report says first.
-        problems: Make the problems, by their names.
+        problems: Make the problems of a number of seeds, by their names.
         ways: Settings that are compared, by the names of the report.
         seeds: The number of repetitions.
         checkpoints: After how many trials regrets are computed.
@@ -74,7 +74,7 @@ class SettingsStudy:
 
     name: str
     title: str
-    problems: Mapping[str, Callable[[], SettingsProblem]]
+    problems: Mapping[str, Callable[[int], SettingsProblem]]
     ways: Mapping[str, Mapping[str, Any]]
     seeds: int = 20
     checkpoints: tuple[int, ...] = (20, 40, 60)
@@ -106,7 +106,7 @@ class SettingsStudy:
             The regret of every seed at every checkpoint.
         """
         torch.set_num_threads(1)
-        made = self.problems[name]()
+        made = self.problems[name](seeds)
         settings = made.settings(**self.ways[way])
         regrets = run_experiments(
             f"{self.name}, {name}", made.problem, settings, seeds, self.checkpoints
@@ -131,11 +131,12 @@ class SettingsStudy:
         tables = [store.read_table(p) for p in sorted(folder.glob("*.parquet"))]
         frame = pl.concat([table for table in tables if table is not None])
         conclusions = folder / "conclusions.md"
-        known = conclusions.read_text(encoding="utf-8").strip()
         sections = [
             f"# The study `{self.name}`\n\n{self.title} "
             f"`python -m benchmarks run {self.name}` makes it.",
-            known if conclusions.exists() else "",
+            conclusions.read_text(encoding="utf-8").strip()
+            if conclusions.exists()
+            else "",
             "## Mean regret over problems\n\n" + format_means(frame, self.ways),
             "## Regret at the end, by problem\n\n" + format_problems(frame, self.ways),
         ]
@@ -171,8 +172,7 @@ def run_experiments(
     regrets = []
     for n in range(INITIAL_TRIALS + 1, last + 1):
         seed = derive_seed(randomness, rule, n)
-        points = suggest(model, problem.space, rule, SEARCH, seed)
-        trial = problem.functional.trials(points)
+        trial = suggest(model, problem.space, rule, SEARCH, seed)
         labels = draw_labels(problem, trial, noise[:, [n - 1]])
         model = model.condition_on_observations(trial, labels)
         if n in LEARN_AT:

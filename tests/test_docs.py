@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks import coverage
 from benchmarks.definitions import STUDIES
+from benchmarks.own_studies import OWN_STUDIES
 from botorch_binary_context import BINARY_RULES, DUEL_RULES
 from botorch_binary_context.experiment import Settings, Trial
 from botorch_binary_context.experiment.cli.csv_files import write_csv
@@ -230,7 +230,7 @@ class TestStudies:
 
     @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
     def test_commands_name_studies(self, page: Path) -> None:
-        assert set(STUDY.findall(read(page))) <= {*STUDIES, coverage.NAME}
+        assert set(STUDY.findall(read(page))) <= {*STUDIES, *OWN_STUDIES}
 
 
 def test_settings_of_the_experiment_page(tmp_path: Path) -> None:
@@ -240,4 +240,4 @@ def test_settings_of_the_experiment_page(tmp_path: Path) -> None:
     settings = Settings.from_toml(path)
     names = [variable.name for variable in settings.space.parameters]
     assert names == ["sphere", "cylinder"]
-    assert settings.rule == "ucb-ald"
+    assert settings.rule == "ucb99-ald"

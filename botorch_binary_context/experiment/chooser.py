@@ -16,6 +16,12 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from botorch_binary_context.experiment.interleaving import (
+    CATCH,
+    choose_kind,
+    make_catch,
+    make_easy,
+)
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.trial import Trial
@@ -107,6 +113,33 @@ class Chooser:
             f"{len(pending)} trials that can be shown has been asked and waits for an "
             "answer."
         )
+
+    def kind_in_between(self, number: int) -> str | None:
+        r"""Whether a trial is a catch trial or an easy one.
+
+        Args:
+            number: The number of the trial.
+
+        Returns:
+            "catch", "easy", or None.
+        """
+        chosen = self.settings
+        assert chosen.seed is not None
+        return choose_kind(chosen.seed, number, chosen.catch_rate, chosen.easy_rate)
+
+    def in_between(self, kind: str, question: Question) -> Question:
+        r"""The catch trial or easy trial in the place of a question.
+
+        Args:
+            kind: "catch" or "easy".
+            question: What would be asked.
+
+        Returns:
+            What is asked.
+        """
+        if kind == CATCH:
+            return make_catch(*question, self.settings.catch)
+        return make_easy(*question, self.settings.space)
 
     def _sequence(self, number: int) -> Iterator[Question]:
         space = self.encoder.context_space

@@ -4,6 +4,7 @@ Running a real experiment: ask, tell, recommend.
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions.warnings import InputDataWarning
 
 from botorch_binary_context.experiment.chooser import (
     QUASI_RANDOM,
@@ -19,6 +21,7 @@ from botorch_binary_context.experiment.chooser import (
     is_pending,
 )
 from botorch_binary_context.experiment.computing import computing
+from botorch_binary_context.experiment.contradictions import find_contradictions
 from botorch_binary_context.experiment.details import (
     check_id,
     check_metadata,
@@ -232,16 +235,25 @@ class Experiment(Logbook):
         if question is None or is_pending(question, state.pending):
             chosen_by = QUASI_RANDOM
             question = self._chooser.quasi_random(state.next_number, state.pending)
+        kind = self._chooser.kind_in_between(state.next_number)
+        if kind is not None:
+            changed = self._chooser.in_between(kind, question)
+            if not is_pending(changed, state.pending):
+                used = kind not in self.settings.kept_out
+                return self._journal.add_trial(*changed, kind, rater, used)
         return self._journal.add_trial(*question, chosen_by, rater)
 
     def recommend(self) -> Recommendation:
         r"""The inferred best parameters, and how sure that is.
+
+        A warning says so if the answers contradict the settings.
 
         Returns:
             The recommendation.
         """
         seed = self._chooser.seed("recommend")
         with computing():
+            self._warn_of_contradictions()
             return make_recommendation(self.model(), self.encoder, seed)
 
     def progress(self) -> list[Progress]:
@@ -274,6 +286,11 @@ class Experiment(Logbook):
         else:
             ends = self.progress()
         return any(end.reached for end in ends)
+
+    def _warn_of_contradictions(self) -> None:
+        answered = self._read_state().answered
+        for sentence in find_contradictions(answered, self.settings):
+            warnings.warn(sentence, InputDataWarning, stacklevel=3)
 
     def model(self) -> LatentGP:
         r"""The model of the answers so far, for example to plot.

@@ -98,7 +98,7 @@ class PassFail(Feedback):
     kind: ClassVar[str] = "pass/fail"
     outcomes: ClassVar[tuple[str, str]] = ("fail", "pass")
     num_sides: ClassVar[int] = 1
-    default_rule: ClassVar[str] = "ucb-ald"
+    default_rule: ClassVar[str] = "ucb99-ald"
     default_kernel: ClassVar[str] = "additive"
     guess_rate: float | str = 0.0
     lapse_rate: float | str = 0.0
@@ -140,7 +140,7 @@ class Duels(Feedback):
     kind: ClassVar[str] = "duels"
     outcomes: ClassVar[tuple[str, str]] = ("second", "first")
     num_sides: ClassVar[int] = 2
-    default_rule: ClassVar[str] = "muc-ald"
+    default_rule: ClassVar[str] = "muc-target"
     default_kernel: ClassVar[str] = "product"
 
     @property

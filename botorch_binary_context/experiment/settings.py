@@ -23,6 +23,10 @@ from botorch_binary_context.experiment.feedback import (
     PassFail,
     make_feedback,
 )
+from botorch_binary_context.experiment.interleaving import (
+    CATCH,
+    check_interleaving,
+)
 from botorch_binary_context.experiment.lens import AnyParameter, Lens
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
 from botorch_binary_context.experiment.stopping import Stop
@@ -38,6 +42,7 @@ from botorch_binary_context.experiment.variables import (
     Context,
     Integer,
     Real,
+    Value,
 )
 from botorch_binary_context.inference import (
     ExpectationPropagation,
@@ -68,7 +73,7 @@ class Settings:
         space: The parameters and the contexts.
         feedback: ``PassFail`` or ``Duels``.
         rule: The name of a rule of ``BINARY_RULES`` or ``DUEL_RULES``; by default
-            "ucb-ald" for pass/fail outcomes and "muc-ald" for duels.
+            "ucb99-ald" for pass/fail outcomes and "muc-target" for duels.
         kernel: What a context does: "additive" shifts the performance (the default for
             pass/fail outcomes), "multiplicative" scales it, "product" may change it
             freely (the default for duels). None without contexts.
@@ -93,6 +98,12 @@ class Settings:
             parameter to be alike, as much as the answers say; "separate" has an
             unrelated lengthscale for every column, also for every category.
         stop: When to stop; None if that is left to the experimenter.
+        catch_rate: The share of catch trials in between, at most a half.
+        catch: The values of contexts and parameters that a catch trial shows, by their
+            names; the others are as in the trial that would be asked.
+        easy_rate: The share of trials in between whose contexts are the easiest.
+        kept_out: Which of these the model does not learn from, "catch" (the default) or
+            "easy".
     """
 
     space: NamedSpace
@@ -106,6 +117,10 @@ class Settings:
     inference: str = "expectation propagation"
     priors: str = "pooled"
     stop: Stop | None = None
+    catch_rate: float = 0.0
+    catch: Mapping[str, Value] = field(default_factory=dict)
+    easy_rate: float = 0.0
+    kept_out: Sequence[str] = (CATCH,)
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -121,6 +136,10 @@ class Settings:
         self._check_kernel()
         choose(INFERENCES, self.inference, "inference")
         self._check_priors()
+        check_interleaving(
+            self.space, self.catch_rate, self.catch, self.easy_rate, self.kept_out
+        )
+        object.__setattr__(self, "kept_out", tuple(self.kept_out))
         _check_count("initial_trials", self.initial_trials)
         if self.seed is not None:
             _check_count("seed", self.seed)
@@ -291,6 +310,10 @@ class Settings:
             "inference": self.inference,
             "priors": self.priors,
             "stop": None if self.stop is None else _without_none(asdict(self.stop)),
+            "catch_rate": self.catch_rate,
+            "catch": dict(self.catch),
+            "easy_rate": self.easy_rate,
+            "kept_out": list(self.kept_out),
         }
 
     @classmethod

@@ -25,8 +25,8 @@ class Trial:
         id: Its number, from 1.
         context: The values of the contexts, in the user's units.
         sides: The parameters that are shown: one set, or the two sides of a duel.
-        chosen_by: The rule that chose it, "quasi-random", or "added" if it was not
-            asked by the experiment.
+        chosen_by: The rule that chose it, "quasi-random", "catch" or "easy" for trials
+            in between, or "added" if it was not asked by the experiment.
         asked_at: When it was asked, in UTC.
         status: "pending", "answered" or "withdrawn".
         outcome: 1 or 0 if it was answered: passed or failed, or for duels the first or

@@ -102,6 +102,7 @@ class TrialLog:
         sides: Sequence[Values],
         chosen_by: str,
         rater: str | None = None,
+        used: bool = True,
     ) -> Trial:
         r"""Write a new question down; to be called within a transaction.
 
@@ -110,12 +111,13 @@ class TrialLog:
             sides: The parameters.
             chosen_by: How it was chosen.
             rater: Who is to answer it.
+            used: Whether the model is to learn from it.
 
         Returns:
             The trial, with its id.
         """
         columns = {"shown": _shown(context, sides), "chosen_by": chosen_by}
-        return self._insert("asked", {**columns, "rater": rater})
+        return self._insert("asked", {**columns, "rater": rater, "used": used})
 
     def add_answered(
         self, context: Values, sides: Sequence[Values], answer: Mapping[str, Any]

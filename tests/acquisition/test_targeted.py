@@ -131,10 +131,10 @@ def test_gradient() -> None:
 )
 def test_rule(model: LatentGP, rule: str) -> None:
     """The context of the rule is the best of a line of contexts."""
-    chosen = suggest(model, SPACE, rule, seed=0)
-    acqf = TargetedInformation(model, SPACE.at_reference(chosen[..., 1:]))
+    chosen = suggest(model, SPACE, rule, seed=0).reshape(-1, 3)
     line = torch.linspace(-1, 1, 201, dtype=torch.double)[:, None, None]
     with torch.no_grad():
+        acqf = TargetedInformation(model, SPACE.at_reference(chosen[..., 1:]))
         best = acqf(SPACE.join(chosen[..., 1:], line)).max()
         assert float(acqf(chosen[None])) > float(best) - 1e-6
 

@@ -90,7 +90,7 @@ class TestAsk:
             assert {t.chosen_by for t in asked} == {"quasi-random"}
             for trial in asked[:3]:
                 experiment.tell(trial.id, answer(trial))
-            assert experiment.ask().chosen_by == "ucb-ald"
+            assert experiment.ask().chosen_by == "ucb99-ald"
 
     def test_quasi_random_trials_fill_the_box(self, path: Path) -> None:
         """Every eighth of each axis has two of sixteen trials."""

@@ -66,12 +66,12 @@ lengthscale = [0.3, 0.4]
 class TestDefaults:
     def test_pass_fail(self) -> None:
         settings = pass_fail()
-        assert (settings.rule, settings.kernel) == ("ucb-ald", "additive")
+        assert (settings.rule, settings.kernel) == ("ucb99-ald", "additive")
         assert settings.initial_trials == 6  # two for each variable
 
     def test_duels(self) -> None:
         settings = duels()
-        assert (settings.rule, settings.kernel) == ("muc-ald", "product")
+        assert (settings.rule, settings.kernel) == ("muc-target", "product")
 
     def test_no_contexts(self) -> None:
         settings = Settings(PLAIN)

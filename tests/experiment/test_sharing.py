@@ -146,7 +146,7 @@ class TestTogether:
         self.interrupt(monkeypatch, first, lambda: second.ask())
         mine = first.ask()
         theirs = first.trials[3]
-        assert (theirs.chosen_by, mine.chosen_by) == ("ucb-ald", "quasi-random")
+        assert (theirs.chosen_by, mine.chosen_by) == ("ucb99-ald", "quasi-random")
         assert mine.values != theirs.values
 
     def test_answers_do_not_matter(

@@ -1,0 +1,117 @@
+r"""Tests of the prior of an experiment's performance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from botorch_binary_context.experiment import (
+    Categorical,
+    Context,
+    Duels,
+    Integer,
+    NamedSpace,
+    PassFail,
+    Real,
+    Settings,
+)
+from botorch_binary_context.experiment.prior import make_prior
+from botorch_binary_context.experiment.surrogate import Surrogate
+from botorch_binary_context.numerics.covariance import covariance
+from tests.helpers import uniform
+
+CONTEXT = Context("noise", reference=2.0, low=0.0, high=4.0, harder="up")
+MANY = NamedSpace(
+    [
+        *[Real(f"x{i}", 0.0, 1.0) for i in range(6)],
+        Categorical("window", ["hann", "box", "flat"]),
+        Categorical("mode", ["a", "b", "c", "d"]),
+        Integer("taps", 1, 9),
+    ],
+    [CONTEXT],
+)
+KINDS = [
+    Settings(MANY, PassFail()),
+    Settings(MANY, PassFail(), kernel="multiplicative"),
+    Settings(MANY, Duels()),
+    Settings(NamedSpace(MANY.parameters), PassFail()),
+    Settings(NamedSpace(MANY.parameters), Duels()),
+]
+
+
+def matrix(settings: Settings, sides: list[dict[str, Any]]) -> Tensor:
+    """The prior covariance of parameters in the reference context."""
+    kernel: Any = make_prior(settings)["covariance"]
+    context = settings.space.reference_context()
+    rows = settings.encoder().encode(context, sides)
+    return covariance(kernel, rows, rows).detach()
+
+
+def sides(**changes: Any) -> list[dict[str, Any]]:
+    middle = {f"x{i}": 0.5 for i in range(6)}
+    first = {**middle, "window": "hann", "mode": "a", "taps": 5}
+    return [first, {**first, **changes}]
+
+
+class TestCategories:
+    def test_pooled(self) -> None:
+        """What was seen of one value is a guess of the others."""
+        K = matrix(KINDS[2], sides(window="flat"))
+        assert float(K[0, 1] / K[0, 0]) == pytest.approx(2 / 3)
+        both = matrix(KINDS[2], sides(window="flat", mode="d"))
+        assert float(both[0, 1] / both[0, 0]) == pytest.approx(4 / 9)
+
+    def test_separate(self) -> None:
+        """One-hot columns with the lengthscale of numbers are nearly islands."""
+        few = [Real("x", 0.0, 1.0), Categorical("window", ["hann", "box", "flat"])]
+        settings = Settings(NamedSpace(few, [CONTEXT]), Duels(), priors="separate")
+        first = {"x": 0.5, "window": "hann"}
+        K = matrix(settings, [first, {**first, "window": "box"}])
+        width = 0.25 * math.sqrt(4 / 2)
+        assert float(K[0, 1] / K[0, 0]) == pytest.approx(
+            math.exp(-1 / width**2), rel=1e-5
+        )
+        assert float(K[0, 1] / K[0, 0]) < 0.01
+
+
+class TestHyperparameters:
+    @pytest.mark.parametrize("settings", KINDS)
+    def test_a_lengthscale_for_numbers_alone(self, settings: Settings) -> None:
+        handles = Surrogate(settings)._handles(make_prior(settings))
+        module, _ = handles["lengthscale"]
+        assert module.lengthscale.shape == (1, 7)
+        module, _ = handles["correlation"]
+        assert module.correlation.shape == (2,)
+
+    def test_names(self) -> None:
+        """A lengthscale of contexts only where these have one."""
+        names = [set(Surrogate(s)._handles(make_prior(s))) for s in KINDS]
+        shared = {"lengthscale", "correlation", "outputscale"}
+        assert names[2] == {*shared, "context_lengthscale"}
+        assert names[0] == {*shared, "slope", "context_variance", "constant"}
+        assert names[4] == shared
+
+    def test_one_number(self) -> None:
+        """A single number is no context, whatever its column."""
+        settings = Settings(NamedSpace([Real("x", 0, 1)], [CONTEXT]))
+        handles = Surrogate(settings)._handles(make_prior(settings))
+        assert {"lengthscale", "outputscale"} < set(handles)
+
+
+@pytest.mark.parametrize("settings", KINDS)
+def test_batches(settings: Settings) -> None:
+    """A batch has as many sets of hyperparameters, which begin alike."""
+    rows = settings.encoder().snap(
+        uniform(4, settings.encoder().context_space.dim), True
+    )
+    one: Any = make_prior(settings)
+    many: Any = make_prior(settings, torch.Size([3]))
+    expected = covariance(one["covariance"], rows, rows)
+    found = covariance(many["covariance"], rows.expand(3, 4, -1), rows.expand(3, 4, -1))
+    torch.testing.assert_close(found, expected.expand(3, 4, 4))
+    mean = many["mean"](rows.expand(3, 4, -1))
+    torch.testing.assert_close(mean, one["mean"](rows).expand(3, 4))
