@@ -121,6 +121,7 @@ class Selection:
         function: Callable[[Tensor], Tensor],
         bounds: Tensor,
         options: SearchOptions | None = None,
+        starts: Tensor | None = None,
     ) -> Tensor:
         r"""The maximizer of a function for every element of the model's batch.
 
@@ -128,13 +129,14 @@ class Selection:
             function: Maps ``r x batch_shape x k`` points to ``r x batch_shape`` values.
             bounds: The ``2 x k`` box.
             options: The effort of the search.
+            starts: Further points to start from, ``r' x batch_shape x k``.
 
         Returns:
             A ``batch_shape x k`` tensor.
         """
         options = self.options if options is None else options
-        seed = draw_point_set()
-        return maximize(function, bounds, self.model.batch_shape, options, seed=seed)[0]
+        shape, seed = self.model.batch_shape, draw_point_set()
+        return maximize(function, bounds, shape, options, starts, seed)[0]
 
     def maximize_goal(self, score: Callable[[Tensor], Tensor]) -> Tensor:
         r"""The parameters that maximize a score of parameters.
@@ -230,6 +232,7 @@ class Selection:
         self,
         score: Callable[[Tensor], Tensor],
         options: SearchOptions | None = None,
+        starts: Tensor | None = None,
     ) -> Tensor:
         r"""The whole trial that maximizes a score.
 
@@ -237,6 +240,7 @@ class Selection:
             score: Maps ``r x batch_shape x num_rows x d`` trials to
                 ``r x batch_shape`` values.
             options: The effort of the search.
+            starts: Further free variables of trials to start from.
 
         Returns:
             A ``batch_shape x num_rows x d`` tensor.
@@ -246,7 +250,7 @@ class Selection:
         def score_of(u: Tensor) -> Tensor:
             return self._guard(score, trials.decode(u))
 
-        return trials.decode(self.maximize(score_of, trials.bounds, options))
+        return trials.decode(self.maximize(score_of, trials.bounds, options, starts))
 
 
 class Rule(Protocol):
