@@ -22,7 +22,7 @@ from botorch_binary_context.numerics.optim import (
     draw_points,
     maximize,
 )
-from botorch_binary_context.pending import expect_outcomes
+from botorch_binary_context.pending import check_pending, expect_outcomes
 from botorch_binary_context.trials import TrialSpace
 
 # Quasi-random points come in this many sets, so that their neighbors are found once.
@@ -95,15 +95,18 @@ class Selection:
         r"""The same, with more trials pending.
 
         Args:
-            pending: The trials, in the layout of ``train_X``.
+            pending: The trials, in the layout of ``train_X``; the same for all elements
+                of the model's batch if they have no batch dimensions.
 
         Returns:
             A selection that takes them into account.
         """
+        check_pending(self.model, pending)
+        event = self.model.functional.trial_dim + 1  # the dimensions beside the batch
+        pending = pending.expand(*self.model.batch_shape, *pending.shape[-event:])
         model = expect_outcomes(self.model, pending)
         if self.pending is not None:
-            dim = -self.model.functional.trial_dim - 1
-            pending = torch.cat([self.pending, pending], dim=dim)
+            pending = torch.cat([self.pending, pending], dim=-event)
         answered = self.answered_model
         return replace(self, model=model, answered=answered, pending=pending)
 

@@ -127,9 +127,7 @@ def search_entropy(selection: Selection, acqf: ContextualJointEntropySearch) -> 
     return selection.maximize_trial(acqf.evaluate, selection.coarse_options, starts)
 
 
-def _meet_optima(
-    selection: Selection, acqf: ContextualJointEntropySearch
-) -> Tensor | None:
+def _meet_optima(selection: Selection, acqf: ContextualJointEntropySearch) -> Tensor:
     """Trials of optima of drawn functions, or duels of two of them, as starts."""
     space, trials, optima = selection.space, selection.trials, acqf.optima
     sides = optima.unsqueeze(-2)  # M x batch_shape x 1 x (d - m)
@@ -152,8 +150,6 @@ def _meet_optima(
             for s in contexts
         ]
     candidates = torch.cat(parts)
-    if not len(candidates):
-        return None
     values = acqf.evaluate(trials.decode(candidates))
     return choose_best(candidates, values, NUM_STARTS)
 
@@ -162,7 +158,7 @@ def _move(points: Tensor, bounds: Tensor) -> Tensor:
     """Points a little off ``n x batch_shape x k`` ones, within a box."""
     shift = bounds.new_tensor([[-NEAR], [NEAR]]) * (bounds[1] - bounds[0])
     steps = draw_points(shift, len(points), 0)
-    steps = steps.reshape(len(points), *[1] * (points.ndim - 2), -1)
+    steps = steps.reshape(len(points), *[1] * (points.ndim - 2), points.shape[-1])
     return (points + steps).clamp(*bounds)
 
 
