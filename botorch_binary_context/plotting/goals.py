@@ -17,6 +17,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.plotting.posterior import NUM_DEVIATIONS, slice_parameters
 from botorch_binary_context.plotting.predictions import Values, evaluating
 from botorch_binary_context.plotting.slices import (
+    LEGEND_HEIGHT,
     draw_band,
     draw_star,
     draw_values,
@@ -25,6 +26,7 @@ from botorch_binary_context.plotting.slices import (
 from botorch_binary_context.plotting.style import (
     PALETTE,
     column_names,
+    describe,
     prepare_axes,
     shade,
     to_numpy,
@@ -76,6 +78,10 @@ def plot_goal(
     draw_band(ax, cut, Band(mean, mean - spread, mean + spread))
     draw_star(ax, cut, space.at_reference(best), mean, "recommended")
     finish(ax, cut, names)
+    # The contexts are those of the goal: only parameters are held.
+    held = [i for i in space.parameter_dims if i not in cut.columns]
+    text = describe([names[i] for i in held], cut.origin[held])
+    ax.set_title(text, size="small", pad=LEGEND_HEIGHT)
     return ax
 
 

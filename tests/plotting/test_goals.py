@@ -51,6 +51,7 @@ class TestPlotGoal(PlottingTestCase):
             self.assertAllClose(high, mean + 2 * variance.sqrt())
             self.assertAllClose(marks(ax, "recommended")[0, 0], best[1])
             self.assertEqual(ax.get_ylabel(), "WorstContext")
+            self.assertEqual(ax.get_title(), f"$x_{{1}}$ = {float(best[0]):.3g}")
 
     def test_surface(self) -> None:
         model = make_model(BinaryLaplaceGP)
