@@ -211,6 +211,21 @@ def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Te
     return U.gather(0, points)
 
 
+def choose_best(points: Tensor, values: Tensor, number: int) -> Tensor:
+    r"""The best of some points, for each function.
+
+    Args:
+        points: ``n x batch_shape x k`` points.
+        values: Their values, ``n x batch_shape``.
+        number: How many to choose at most.
+
+    Returns:
+        A ``min(n, number) x batch_shape x k`` tensor, the better first.
+    """
+    index = values.topk(min(number, len(values)), dim=0).indices.unsqueeze(-1)
+    return points.gather(0, index.expand(*index.shape[:-1], points.shape[-1]))
+
+
 def climb(
     function: Function,
     U: Tensor,

@@ -31,10 +31,10 @@ from botorch_binary_context.constraints import (
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.goals import AtContext, AtReference, Goal, ThresholdMap
-from botorch_binary_context.goals.base import match_contexts
+from botorch_binary_context.goals.base import match_contexts, read_contexts
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
-from botorch_binary_context.numerics.optim import SearchOptions
+from botorch_binary_context.numerics.optim import SearchOptions, maximize
 from botorch_binary_context.rules.base import Rule, Selection
 from botorch_binary_context.rules.registry import check_rule
 from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES
@@ -245,6 +245,42 @@ def _without_inference_mode(model: LatentGP) -> Iterator[LatentGP]:
         if any(tensor.is_inference() for tensor in tensors):
             model = deepcopy(model)
         yield model
+
+
+def recommend_for_contexts(
+    model: LatentGP,
+    space: ContextSpace,
+    contexts: Tensor | Sequence[Sequence[float]] | Sequence[float],
+    options: SearchOptions = SearchOptions(),  # noqa: B008
+    seed: int = 0,
+) -> Tensor:
+    r"""The inferred best parameters for each of several contexts.
+
+    Args:
+        model: A model of the trials so far.
+        space: The box of the trials.
+        contexts: ``n x m`` contexts, or ``n`` numbers if there is one context column.
+        options: The effort of the search.
+        seed: The seed of the search, which always repeats itself.
+
+    Returns:
+        A ``n x batch_shape x (d - m)`` tensor of parameters.
+
+    Example:
+        >>> settings = recommend_for_contexts(model, space, [0.2, 0.5, 0.8])
+    """
+    space = match_space(space, model.eval())
+    rows = match_contexts(read_contexts(contexts), space, "contexts")
+    rows = rows.reshape(len(rows), *[1] * len(model.batch_shape), -1)
+    goal, shape = AtContext(rows), torch.Size([len(rows), *model.batch_shape])
+    with frozen(model), torch.no_grad():
+        return maximize(
+            lambda x: goal.mean(model, space, x),
+            space.parameter_bounds,
+            shape,
+            options,
+            seed=seed,
+        )[0]
 
 
 @contextmanager
