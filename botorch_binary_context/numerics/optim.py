@@ -19,6 +19,8 @@ from botorch.exceptions import InputDataError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
+from botorch_binary_context.checks import check_number, check_whole
+
 SUFFICIENT_INCREASE = 1e-4
 RELATIVE_GAIN = 1e-10
 # How many times the gain that its quadratic model predicts a climber may hope for.
@@ -47,6 +49,9 @@ class SearchOptions:
     relative_gain: float = RELATIVE_GAIN
 
     def __post_init__(self) -> None:
+        for name in ("num_restarts", "raw_samples", "max_evaluations"):
+            check_whole(name, getattr(self, name))
+        check_number("relative_gain", self.relative_gain)
         if not 1 <= self.num_restarts <= self.raw_samples or self.raw_samples < 2:
             raise InputDataError(
                 "Expected ``num_restarts`` to be at least 1 and at most "
