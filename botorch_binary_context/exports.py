@@ -67,6 +67,7 @@ from botorch_binary_context.models import (
     should_learn,
 )
 from botorch_binary_context.numerics.optim import SearchOptions
+from botorch_binary_context.optima import OptimumDraws, draw_optima
 from botorch_binary_context.posteriors import (
     AveragedPosterior,
     ClassProbability,
@@ -136,6 +137,7 @@ __all__ = [
     "NoTrialLeftError",
     "Observations",
     "OneShotContextualBinaryKnowledgeGradient",
+    "OptimumDraws",
     "PreferenceGP",
     "PreferenceLaplaceGP",
     "PreferenceLikelihood",
@@ -156,6 +158,7 @@ __all__ = [
     "draw_contexts",
     "draw_exact_paths",
     "draw_hyperparameters",
+    "draw_optima",
     "draw_sample_paths",
     "draw_weight_space_paths",
     "gen_one_shot_knowledge_gradient_initial_conditions",

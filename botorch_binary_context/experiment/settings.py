@@ -25,10 +25,12 @@ from botorch_binary_context.experiment.feedback import (
 )
 from botorch_binary_context.experiment.lens import AnyParameter, Lens
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
+from botorch_binary_context.experiment.stopping import Stop
 from botorch_binary_context.experiment.toml_tables import (
     check_keys,
     choose,
     make,
+    table_of,
     tables,
 )
 from botorch_binary_context.experiment.trial import SIDE_NAMES, join_values
@@ -91,6 +93,7 @@ class Settings:
             lengthscales towards a common one and takes the values of a categorical
             parameter to be alike, as much as the answers say; "separate" has an
             unrelated lengthscale for every column, also for every category.
+        stop: When to stop; None if that is left to the experimenter.
     """
 
     space: NamedSpace
@@ -103,6 +106,7 @@ class Settings:
     combinations: str | Sequence[Sequence[float]] | None = None
     inference: str = "expectation propagation"
     priors: str = "pooled"
+    stop: Stop | None = None
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -300,6 +304,7 @@ class Settings:
             "combinations": self.combinations,
             "inference": self.inference,
             "priors": self.priors,
+            "stop": None if self.stop is None else _without_none(asdict(self.stop)),
         }
 
     @classmethod
@@ -326,6 +331,8 @@ class Settings:
             [make(Context, table, "contexts") for table in contexts],
         )
         content |= {"space": space, "feedback": make_feedback(feedback)}
+        if content.get("stop") is not None:
+            content["stop"] = make(Stop, table_of(content["stop"], "stop"), "stop")
         return cls(**content)
 
     @classmethod
