@@ -37,6 +37,7 @@ from botorch_binary_context.experiment.toml_tables import (
     table_of,
     tables,
 )
+from botorch_binary_context.experiment.trial import SIDE_NAMES, join_values
 from botorch_binary_context.experiment.variables import (
     Categorical,
     Context,
@@ -144,6 +145,7 @@ class Settings:
         if self.seed is not None:
             _check_count("seed", self.seed)
         self._check_size()
+        self._check_names()
         if self.combinations is not None:
             self._check_combinations()
         if not isinstance(self.combinations, str | None):
@@ -173,6 +175,18 @@ class Settings:
                 f"Expected a trial to have at most {MAX_COLUMNS} columns, one for each "
                 "context, number and category that it shows, but got "
                 f"{total}."
+            )
+
+    def _check_names(self) -> None:
+        """A trial shows each value under a name of its own."""
+        shown = {part.name: "" for part in self.space.parts}
+        contexts = self.space.reference_context()
+        together = join_values(contexts, (shown,) * self.feedback.num_sides)
+        if len(together) < len(contexts) + self.feedback.num_sides * len(shown):
+            raise InputDataError(
+                "Expected ``contexts`` to have other names than the parameters of a "
+                f"side, which begin with {' and '.join(SIDE_NAMES)}, but got "
+                f"{', '.join(contexts)}."
             )
 
     def _check_rule(self) -> None:

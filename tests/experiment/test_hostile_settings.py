@@ -229,6 +229,13 @@ def test_kinds() -> None:
         Settings(settings.space, settings.feedback, rule=wrong)
 
 
+def test_context_named_like_a_side() -> None:
+    content = tomllib.loads(DUELS)
+    content["contexts"][0]["name"] = "second.taps"
+    with pytest.raises(InputDataError, match="begin with first and second, but got"):
+        Settings.from_dict(content)
+
+
 @pytest.mark.parametrize(
     ("document", "old", "new"),
     [
