@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 from botorch.exceptions import InputDataError
 
-from benchmarks import hyperparameters, refraction, report, runner, speed
+from benchmarks import (
+    hyperparameters,
+    maps,
+    refraction,
+    report,
+    runner,
+    searches,
+    speed,
+)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -18,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for module in (speed, hyperparameters, refraction, runner, report):
+    for module in (speed, hyperparameters, refraction, runner, report, maps, searches):
         module.add_command(commands)
     arguments = parser.parse_args(argv)
     try:

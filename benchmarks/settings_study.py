@@ -90,7 +90,7 @@ class SettingsStudy:
         for problem in arguments.functions or self.problems:
             for way in arguments.rules or self.ways:
                 path = store.result_path(folder, problem, way)
-                if not path.exists():
+                if store.read_table(path) is None:
                     store.save(self.simulate(problem, way, seeds), path)
                     print(f"{self.name}: {way} on {problem} is finished", flush=True)
 
@@ -128,9 +128,8 @@ class SettingsStudy:
             The path of the Markdown file.
         """
         folder = root / self.name
-        frame = pl.concat(
-            [pl.read_parquet(p) for p in sorted(folder.glob("*.parquet"))]
-        )
+        tables = [store.read_table(p) for p in sorted(folder.glob("*.parquet"))]
+        frame = pl.concat([table for table in tables if table is not None])
         conclusions = folder / "conclusions.md"
         sections = [
             f"# The study `{self.name}`\n\n{self.title} "

@@ -62,6 +62,8 @@ def run(arguments: argparse.Namespace) -> None:
     jobs.append(partial(latency.compare_experiment, 100))
     rows = [job() for job in tqdm(jobs, desc="speed", unit="row")]
     print(format_table(rows))
+    print("\nAn experiment that goes on:\n")
+    print(latency.format_latencies(latency.measure_latencies()))
     n = 260
     memory = suggestions.peak_memory(n)
     print(

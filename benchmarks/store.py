@@ -4,10 +4,15 @@ Results on disk: a folder with one parquet file for every finished task.
 A file is written beside its place and then moved there, which the file system does at
 once or not at all. So a file is whole or absent, whenever a run is killed; and two runs
 on one folder may compute a task twice, but replace its file by an equal one.
+
+Every file has a checksum of its content. What does not fit it, or is not the results of
+the task that its name says, does not count as finished. Files from before there was a
+checksum are held to everything else.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -21,10 +26,13 @@ from typing import Any
 import polars as pl
 from botorch.exceptions import BotorchWarning, InputDataError
 
+from benchmarks.definitions import STUDIES
 from benchmarks.experiment import REFRACTION_SCHEMA, SCHEMA, Task
 
 RESULTS = Path(__file__).with_name("results")
 RUNS = "runs.jsonl"
+#: The name of the checksum in the metadata of a file.
+CHECKSUM = "checksum"
 
 
 def result_path(folder: Path, function: str, rule: str) -> Path:
@@ -54,7 +62,7 @@ def save(frame: pl.DataFrame, path: Path) -> None:
         dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False
     ) as file:
         try:
-            frame.write_parquet(file)
+            frame.write_parquet(file, metadata={CHECKSUM: checksum(frame)})
             file.flush()
             os.fsync(file.fileno())
             os.chmod(file.name, 0o644)
@@ -64,26 +72,91 @@ def save(frame: pl.DataFrame, path: Path) -> None:
             raise
 
 
-def read(path: Path) -> pl.DataFrame | None:
-    r"""The results of one task.
+def checksum(frame: pl.DataFrame) -> str:
+    r"""A checksum of the content of a table.
+
+    Args:
+        frame: The table.
+
+    Returns:
+        A text of 32 hexadecimal digits.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for column in frame:
+        digest.update(f"{column.name}\n".encode())
+        if column.dtype.is_numeric():
+            digest.update(column.to_numpy().tobytes())
+        else:
+            digest.update("\n".join(map(str, column)).encode())
+    return digest.hexdigest()
+
+
+def read_table(path: Path) -> pl.DataFrame | None:
+    r"""Any table that :func:`save` has written.
 
     Args:
         path: The path of the file.
 
     Returns:
-        The results; ``None``, with a warning, if the file cannot be read or holds
-        something else.
+        The table; ``None`` if there is no file and, with a warning, if it cannot be
+        read or does not fit its checksum.
     """
+    if not path.exists():
+        return None
     try:
+        stored = pl.read_parquet_metadata(path).get(CHECKSUM)
         frame = pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).splitlines()[0]
-    else:
-        if frame.schema in (SCHEMA, REFRACTION_SCHEMA) and frame.height:
-            return frame
-        reason = "other columns than those of results"
-    warnings.warn(f"Ignoring {path}: {reason}.", BotorchWarning, stacklevel=2)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        return _ignore(path, str(error).partition("\n")[0])
+    if stored not in (None, checksum(frame)):
+        return _ignore(path, "it does not fit its checksum")
+    return frame
+
+
+def _ignore(path: Path, reason: str) -> None:
+    warnings.warn(f"Ignoring {path}: {reason}.", BotorchWarning, stacklevel=4)
+
+
+def read(path: Path, study: str | None = None) -> pl.DataFrame | None:
+    r"""The results of one task.
+
+    Args:
+        path: The path of the file.
+        study: The name of the study that they should be of; any if None.
+
+    Returns:
+        The results; ``None`` as in :func:`read_table` and, with a warning, if they are
+        not those that the name of the file says.
+    """
+    frame = read_table(path)
+    fault = None if frame is None else _find_fault(frame, path, study)
+    return frame if fault is None else _ignore(path, fault)
+
+
+def _find_fault(frame: pl.DataFrame, path: Path, study: str | None) -> str | None:
+    """Why a table is not the results that the name of its file says; None if it is."""
+    if frame.schema not in (SCHEMA, REFRACTION_SCHEMA) or not frame.height:
+        return "other columns than those of results"
+    names = [frame[name].unique().to_list() for name in ("study", "function", "rule")]
+    if any(len(values) != 1 or values[0] is None for values in names):
+        return "results of more than one task"
+    ((found,), (function,), (rule,)) = names
+    is_other_study = study not in (None, found)
+    if is_other_study or result_path(path.parent, function, rule) != path:
+        return f"results of {rule} on {function} in the study {found}"
+    if not _is_complete(frame):
+        return "some seeds or iterations are missing or there twice"
+    numbers = frame.select(pl.col(pl.Float32).is_finite().all())
+    if frame.null_count().row(0) != (0,) * frame.width or not all(numbers.row(0)):
+        return "numbers that are not finite"
     return None
+
+
+def _is_complete(frame: pl.DataFrame) -> bool:
+    """Whether there is one row for every seed and iteration, in their order."""
+    seeds, iterations = frame["seed"].n_unique(), frame["iteration"].n_unique()
+    steps = [(s, i) for s in range(seeds) for i in range(1, iterations + 1)]
+    return frame.select("seed", "iteration").rows() == steps
 
 
 def load(folder: Path) -> pl.DataFrame:
@@ -95,7 +168,8 @@ def load(folder: Path) -> pl.DataFrame:
     Returns:
         One table, empty if there is nothing.
     """
-    frames = [read(path) for path in sorted(folder.glob("*.parquet"))]
+    study = folder.name if folder.name in STUDIES else None
+    frames = [read(path, study) for path in sorted(folder.glob("*.parquet"))]
     empty = pl.DataFrame(schema=SCHEMA)
     found = [frame for frame in frames if frame is not None]
     return pl.concat([empty, *found], how="diagonal")
@@ -114,7 +188,7 @@ def is_finished(folder: Path, task: Task) -> bool:
         short run does not replace a long one.
     """
     path = result_path(folder, task.function, task.rule)
-    frame = read(path) if path.exists() else None
+    frame = read(path, task.study)
     if frame is None:
         return False
     found = frame["seed"].n_unique(), frame["iteration"].n_unique()

@@ -7,12 +7,15 @@ to be optimised, and the context ``s`` of the test, which the experimenter choos
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
+
+from botorch_binary_context.checks import describe
 
 
 def normalize_context_dims(context_dims: Sequence[int], dim: int) -> tuple[int, ...]:
@@ -25,7 +28,13 @@ def normalize_context_dims(context_dims: Sequence[int], dim: int) -> tuple[int, 
     Returns:
         The columns in ascending order.
     """
-    columns = [int(i) for i in context_dims]
+    try:
+        columns = [operator.index(i) for i in context_dims]
+    except TypeError:
+        raise InputDataError(
+            "Expected ``context_dims`` to be a list of columns, but got "
+            f"{describe(context_dims)}."
+        ) from None
     wrong = [i for i in columns if not -dim <= i < dim]
     if wrong:
         raise InputDataError(
@@ -112,9 +121,15 @@ class ContextSpace:
     def _check_reference(
         self, reference: Tensor | Sequence[float] | float, order: list[int]
     ) -> Tensor:
-        value = torch.as_tensor(
-            reference, dtype=self.bounds.dtype, device=self.bounds.device
-        ).reshape(-1)
+        try:
+            value = torch.as_tensor(
+                reference, dtype=self.bounds.dtype, device=self.bounds.device
+            ).reshape(-1)
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            raise InputDataError(
+                "Expected ``reference_context`` to be numbers, but got "
+                f"{describe(reference)}."
+            ) from None
         if value.numel() != self.num_contexts:
             raise InputDataError(
                 "Expected ``reference_context`` to have one number for each of the "

@@ -67,6 +67,7 @@ from botorch_binary_context.models import (
     should_learn,
 )
 from botorch_binary_context.numerics.optim import SearchOptions
+from botorch_binary_context.optima import OptimumDraws, draw_optima
 from botorch_binary_context.posteriors import (
     AveragedPosterior,
     ClassProbability,
@@ -80,6 +81,7 @@ from botorch_binary_context.rules import (
     Selection,
     StoppingRule,
     recommend,
+    recommend_for_contexts,
     suggest,
     uncertainty_of_answer,
     value_of_next_trial,
@@ -136,6 +138,7 @@ __all__ = [
     "NoTrialLeftError",
     "Observations",
     "OneShotContextualBinaryKnowledgeGradient",
+    "OptimumDraws",
     "PreferenceGP",
     "PreferenceLaplaceGP",
     "PreferenceLikelihood",
@@ -156,6 +159,7 @@ __all__ = [
     "draw_contexts",
     "draw_exact_paths",
     "draw_hyperparameters",
+    "draw_optima",
     "draw_sample_paths",
     "draw_weight_space_paths",
     "gen_one_shot_knowledge_gradient_initial_conditions",
@@ -163,6 +167,7 @@ __all__ = [
     "probability",
     "psychometric_gp",
     "recommend",
+    "recommend_for_contexts",
     "should_learn",
     "suggest",
     "threshold_map",

@@ -16,8 +16,8 @@ def expect_outcomes(model: LatentGP, pending: Tensor) -> LatentGP:
     r"""The model as if pending trials had come out as is to be expected.
 
     A trial is taken to be passed where the posterior mean of its latent contrast is
-    positive, to be failed elsewhere. So what the pending trials will teach is not asked
-    again.
+    positive, to be failed elsewhere. So what the pending trials will teach counts less
+    in what is asked next.
 
     Args:
         model: The model of the answered trials.

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import ast
 import importlib
+import io
 import re
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from benchmarks.definitions import STUDIES
 from benchmarks.own_studies import OWN_STUDIES
 from botorch_binary_context import BINARY_RULES, DUEL_RULES
-from botorch_binary_context.experiment import Settings
+from botorch_binary_context.experiment import Settings, Trial
+from botorch_binary_context.experiment.cli.csv_files import write_csv
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -177,6 +180,29 @@ def test_first_trial_runs(capsys: pytest.CaptureFixture[str]) -> None:
     (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     exec(compile(block, "installation.md", "exec"), {})
     assert capsys.readouterr().out.count("tensor") == 2
+
+
+def test_code_for_those_who_come_from_elsewhere_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    text = read(DOCS / "coming_from.md")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, "coming_from.md", "exec"), names)
+    assert " dB (" in capsys.readouterr().out
+    assert 10.0 < names["threshold"].median < 50.0  # it is 30
+    assert names["duel"].shape == (1, 2, 2)
+    assert abs(float(names["best"]) - 0.7) < 0.3
+
+
+def test_transcripts_of_the_lab_are_those_of_the_program() -> None:
+    """The prompt and the header are as today: docs/run_lab.py writes them."""
+    folder = DOCS / "_static" / "lab"
+    assert "pass (p), fail (f), undo (u), quit (q): u" in read(folder / "run.txt")
+    blank = Trial(0, {"letter size": ""}, ({"sphere": "", "cylinder": ""},), "", "")
+    written = io.StringIO()
+    write_csv(blank, [], written)
+    assert read(folder / "export.txt").splitlines()[0] == written.getvalue().strip()
 
 
 class TestPaper:

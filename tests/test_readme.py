@@ -23,12 +23,16 @@ def run_block(block: str) -> dict[str, Any]:
 
 def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first, second, third, fourth = python_blocks()
-    loop = run_block(first + second + third)  # which go on with its model
+    first, second, third, goals, fourth = python_blocks()
+    loop = run_block(first + second + third + goals)  # which go on with its model
     assert abs(float(loop["best"]) - 0.7) < 0.1
     assert loop["exact"].mean.shape == loop["trials"].shape[:1] + (1,)
     assert loop["trial"].shape == (1, 2)
     assert loop["duel"].shape == (1, 2, 2)
+    assert abs(float(loop["robust"]) - 0.7) < 0.1
+    assert loop["batch"].shape == (4, 2)
+    assert loop["today"][0, 0] == 0.5
+    assert loop["gentle"].shape == (1, 2)
     experiment = run_block(fourth)
     best = experiment["best"]
     assert set(best.parameters) == set(best.uncertainty) == {"sphere", "cylinder"}

@@ -163,17 +163,16 @@ print([f"{trial.id} {trial.status}" for trial in experiment.trials[-3:]])
 # ## The laptop crashes
 #
 # We ask for a trial, and before the answer comes the power fails. What a crash leaves
-# is what is on the disk at that moment: the journal, and beside it SQLite's log of the
-# latest changes. To be able to compare, we copy these files to "the other laptop" while
-# the experiment is open, and go on with both.
+# is what is on the disk at that moment: the journal, one file that holds everything. To
+# be able to compare, we copy it to "the other laptop" while the experiment is open, and
+# go on with both.
 
 # %%
 interrupted = experiment.ask()
 saved = folder / "other-laptop"
 saved.mkdir()
-for file in folder.glob("listener-7.journal*"):
-    shutil.copy(file, saved)
-    print(f"on the disk: {file.name}")
+shutil.copy(journal, saved)
+print(f"on the disk: {[file.name for file in folder.glob('listener-7.journal*')]}")
 
 resumed = Experiment.open(saved / "listener-7.journal")
 print(f"still pending: {[t.id for t in resumed.trials if t.status == 'pending']}")
@@ -289,9 +288,11 @@ label_axis(axes[2].yaxis, snr, [-12, -6, 0, 6, 12], encoder.centred)
 # %% [markdown]
 # ## Looking into the journal
 #
-# The journal is an SQLite file with three tables: the settings, the trials and the
-# hyperparameters that were learned. Python's standard library reads it, and so will any
-# SQLite tool in ten years, with or without this package.
+# The journal is an SQLite file with tables of the settings, the trials, the
+# hyperparameters that were learned and everything that ever happened. Python's standard
+# library reads it, and so will any SQLite tool in ten years, with or without this
+# package. Every row has a checksum, so that a damaged file is noticed: mistakes are
+# corrected with `experiment.correct(trial_id, outcome)`, not in the file.
 
 # %%
 all_trials = experiment.trials
@@ -404,4 +405,7 @@ shutil.rmtree(folder)
 #   the sides `first` and `second`, and the answers are "first" and "second".
 # - `Settings(..., rule="cbkg")` chooses trials by another rule; `01_quickstart.py` and
 #   `05_knowledge_gradient.py` show what rules do.
-# - Several processes may open one journal at once: each waits for the other.
+# - Several processes and threads may use one journal at once. None waits for another
+#   one to compute a question.
+# - A slip of the finger: `experiment.undo()` takes the last answer back, `correct`
+#   changes any, `exclude` keeps one from the model. `experiment.history` has it all.

@@ -8,7 +8,8 @@ Contextual joint entropy search: trials that teach most about the optimum itself
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -24,7 +25,11 @@ from botorch_binary_context.goals.sampled import joint_root
 from botorch_binary_context.models.functional_values import FunctionalValues
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.covariance import clamp_variance
-from botorch_binary_context.numerics.optim import SearchOptions, maximize
+from botorch_binary_context.numerics.optim import (
+    SearchOptions,
+    choose_best,
+    maximize,
+)
 from botorch_binary_context.probability import bernoulli_entropy
 from botorch_binary_context.sampling.paths import (
     PosteriorSamplePaths,
@@ -35,6 +40,9 @@ PATH_SEARCH = SearchOptions(num_restarts=4, raw_samples=512, max_evaluations=40)
 # For many paths at once: their maxima need not be exact to say where optima may lie.
 ROUGH_PATH_SEARCH = SearchOptions(2, 512, max_evaluations=20, relative_gain=1e-5)
 MAX_FEATURES = 1024
+NUM_TRIAL_STARTS = 2
+# In more dimensions peaks are missed by so few points: it takes twice as many.
+FEW_PARAMETERS = 3
 
 
 def maximize_paths(
@@ -62,7 +70,33 @@ def maximize_paths(
         return goal.combine(paths(goal.rows(space, parameters)), paths.model)
 
     shape = paths.weights.shape[:-1]
-    return maximize(values_at, space.parameter_bounds, shape, options, seed=seed)
+    starts = _best_trials(values_at, paths, space, shape)
+    bounds = space.parameter_bounds
+    if bounds.shape[-1] > FEW_PARAMETERS:
+        options = replace(
+            options,
+            num_restarts=2 * options.num_restarts,
+            raw_samples=2 * options.raw_samples,
+        )
+    return maximize(values_at, bounds, shape, options, starts, seed)
+
+
+def _best_trials(
+    values_at: Callable[[Tensor], Tensor],
+    paths: PosteriorSamplePaths,
+    space: ContextSpace,
+    shape: torch.Size,
+) -> Tensor | None:
+    """The parameters of training trials that are best on each path, as starts."""
+    model = paths.model
+    train = space.parameters(model.original_datapoints).movedim(-2, 0)
+    if len(train) == 0:
+        return None
+    extra = len(shape) - len(model.batch_shape)
+    train = train.reshape(len(train), *[1] * extra, *train.shape[1:])
+    train = train.clamp(*space.parameter_bounds).expand(-1, *shape, -1)
+    with torch.no_grad():
+        return choose_best(train, values_at(train), NUM_TRIAL_STARTS)
 
 
 @dataclass(frozen=True)
@@ -212,6 +246,7 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
         optima, values = maximize_paths(
             paths, space, options=ROUGH_PATH_SEARCH, goal=self.goal
         )
+        self.optima = optima  # M x batch_shape x (d - m)
         rows = self.goal.rows(space, optima)  # M x batch_shape x K x d
         if isinstance(self.goal, LinearGoal):
             self.known = KnownOptima.of(self.model, rows, values, self.goal.functional)

@@ -4,10 +4,9 @@ The SQLite file behind a journal: from any thread, after a fork, read-only if ne
 Changes use SQLite's rollback journal with the strictest synchronization. When a
 transaction has ended, the one file holds everything, and it has reached the disk. That
 takes four flushes: 24 ms on a disk that needs 5 ms for each, where the write-ahead log
-of version 1, a second file, took 4 ms. While
-a transaction ends, and after a crash in that moment, a second file
-``NAME-journal`` lies beside it, from which SQLite restores the state before; it is to
-be moved or copied together with the first one.
+of version 1, a second file, took 4 ms. While a transaction ends, and after a crash in
+that moment, a second file ``NAME-journal`` lies beside it, from which SQLite restores
+the state before; it is to be moved or copied together with the first one.
 
 SQLite relies on the locks of the file system. On network drives whose locks do not work
 (some NFS and SMB set-ups), a journal must be used by one process at a time, and how
@@ -18,34 +17,23 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import sqlite3
-import tempfile
 import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from botorch_binary_context.errors import InputDataError, UnsupportedError
 from botorch_binary_context.experiment.checksums import DamageError
-from botorch_binary_context.experiment.events import log_migration
-from botorch_binary_context.experiment.journal_files import (
-    is_writable,
-    read_version,
-    side_files,
-)
-from botorch_binary_context.experiment.schema import (
-    KNOWN_VERSIONS,
-    SCHEMA_VERSION,
-    has_tables_of_today,
-    migrate,
-)
+from botorch_binary_context.experiment.journal_files import is_writable
+from botorch_binary_context.experiment.opening import check_kind, open_journal
 
 # How many seconds to wait before looking again whether the file is free.
 PAUSE = (0.0002, 0.001)
+MAX_TIMEOUT = 10**6
 _CHANCE = random.SystemRandom()
 
 
@@ -59,53 +47,16 @@ class Connection:
             timeout: How many seconds to wait while another process makes a change.
         """
         self.path = path
-        self.timeout = timeout
+        self.timeout = _check_timeout(timeout)
         self.lock = threading.RLock()
         self._closed = False
-        self._check_kind()
+        check_kind(path)
+        self._place = path.resolve()  # wherever the process goes
         self.read_only = not is_writable(path)
+        self._connection: sqlite3.Connection | None = None
         with self._explain():
-            self._connection: sqlite3.Connection | None = self._open()
+            self._live()
         _OPEN.add(self)
-
-    def _check_kind(self) -> None:
-        """Look without the right to write whether this is a journal."""
-        if not self.path.is_file():
-            raise InputDataError(
-                f"Expected ``path`` to be the file of a journal, but got {self.path}, "
-                f"which is {'no file' if self.path.exists() else 'not there'}."
-            )
-        version = read_version(self.path)
-        if version is None:
-            raise InputDataError(
-                f"Expected ``path`` to be the journal of an experiment, but got "
-                f"{self.path}, which is another kind of file or empty."
-            )
-        if version not in KNOWN_VERSIONS:
-            raise InputDataError(
-                f"Expected ``path`` to be a journal of version {SCHEMA_VERSION}, "
-                f"but got {self.path} of version {version}: a newer "
-                "botorch_binary_context is needed to read it."
-            )
-
-    def _open(self) -> sqlite3.Connection:
-        connection = self._connect()
-        try:
-            _check_sound(connection)
-            if not self.read_only:
-                _use_rollback_journal(connection)
-            _bring_up_to_date(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _connect(self) -> sqlite3.Connection:
-        if not self.read_only:
-            return _connect(self.path, "rw", self.timeout)
-        if read_version(self.path) == SCHEMA_VERSION and not side_files(self.path):
-            return _connect(self.path, "ro", self.timeout)
-        return _copy_to_memory(self.path)
 
     @contextmanager
     def _explain(self) -> Iterator[None]:
@@ -148,7 +99,8 @@ class Connection:
         if self._connection is None:
             if self._closed:
                 raise sqlite3.ProgrammingError("Cannot operate on a closed database.")
-            self._connection = self._open()  # in a forked process
+            # For the first time, or in a forked process.
+            self._connection = open_journal(self._place, self.read_only, self.timeout)
         return self._connection
 
     def check_writable(self) -> None:
@@ -223,19 +175,14 @@ class Connection:
             self._connection = None
 
 
-def _connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode={mode}",
-        uri=True,
-        timeout=timeout,
-        isolation_level=None,  # transactions begin and end where this module says so
-        check_same_thread=False,
-    )
-    # EXTRA also flushes the folder when a transaction ends; on macOS only a "full"
-    # flush reaches the disk. Nothing is written to the file before its end.
-    for setting in ("synchronous = EXTRA", "fullfsync = ON", "cache_spill = OFF"):
-        connection.execute(f"PRAGMA {setting}")
-    return connection
+def _check_timeout(timeout: Any) -> float:
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not is_number or not 0.0 <= timeout <= MAX_TIMEOUT:
+        raise InputDataError(
+            f"Expected ``timeout`` to be a number of seconds from 0 to {MAX_TIMEOUT}, "
+            f"but got {timeout!r}."
+        )
+    return float(timeout)
 
 
 def _try_to_begin(connection: sqlite3.Connection, statement: str) -> bool:
@@ -252,62 +199,6 @@ def _try_to_begin(connection: sqlite3.Connection, statement: str) -> bool:
             raise
         return False
     return True
-
-
-def _check_sound(connection: sqlite3.Connection) -> None:
-    """What SQLite itself can tell about the file."""
-    try:
-        (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    except sqlite3.OperationalError:
-        raise
-    except sqlite3.DatabaseError as error:
-        raise DamageError(str(error)) from error
-    if verdict != "ok":
-        raise DamageError(" ".join(verdict.split()))
-
-
-def _use_rollback_journal(connection: sqlite3.Connection) -> None:
-    """Journals of version 1 had a write-ahead log; it goes into the file."""
-    (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-    if mode != "delete":
-        (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
-    if mode != "delete":
-        raise sqlite3.OperationalError("the journal is locked")
-
-
-def _bring_up_to_date(connection: sqlite3.Connection) -> None:
-    """Migrate an older version, in one transaction."""
-    if _version(connection) != SCHEMA_VERSION:
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            version = _version(connection)
-            if version != SCHEMA_VERSION:  # another process may have been quicker
-                migrate(connection, version, log_migration)
-            connection.execute("COMMIT")
-        except BaseException as error:
-            connection.execute("ROLLBACK")
-            if isinstance(error, ValueError | TypeError):  # damaged JSON, no settings
-                raise DamageError(str(error)) from error
-            raise
-    if not has_tables_of_today(connection):
-        raise DamageError("its tables are not those of a journal")
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    return connection.execute("PRAGMA user_version").fetchone()[0]
-
-
-def _copy_to_memory(path: Path) -> sqlite3.Connection:
-    """The content of a file that cannot be brought up to date where it is."""
-    memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / path.name
-        for file in [path, *side_files(path)]:
-            shutil.copyfile(file, copy.with_name(file.name))
-        with closing(_connect(copy, "rw", 0.0)) as connection:
-            _use_rollback_journal(connection)
-            connection.backup(memory)
-    return memory
 
 
 # SQLite must not take an open file across a fork. A fork waits for the transactions of

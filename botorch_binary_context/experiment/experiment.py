@@ -22,19 +22,24 @@ from botorch_binary_context.experiment.chooser import (
 )
 from botorch_binary_context.experiment.computing import computing
 from botorch_binary_context.experiment.contradictions import find_contradictions
-from botorch_binary_context.experiment.journal import Journal
-from botorch_binary_context.experiment.logbook import (
-    Logbook,
+from botorch_binary_context.experiment.details import (
     check_id,
     check_metadata,
     check_rater,
 )
+from botorch_binary_context.experiment.journal import Journal
+from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.recommendation import (
     Recommendation,
     make_recommendation,
 )
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import Encoder
+from botorch_binary_context.experiment.stopping import (
+    Progress,
+    Stop,
+    measure_progress,
+)
 from botorch_binary_context.experiment.surrogate import Surrogate, last_scheduled_fit
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -250,6 +255,37 @@ class Experiment(Logbook):
         with computing():
             self._warn_of_contradictions()
             return make_recommendation(self.model(), self.encoder, seed)
+
+    def progress(self) -> list[Progress]:
+        r"""How far the experiment is from each end that its settings give.
+
+        Returns:
+            An entry for each of them; none if the settings do not say when to stop.
+        """
+        stop = self.settings.stop
+        if stop is None:
+            return []
+        num_answers = len(self._read_state().answered)
+        best = self.recommend() if num_answers else None
+        return measure_progress(stop, num_answers, best)
+
+    def should_stop(self, tolerance: float | None = None) -> bool:
+        r"""Whether the experiment has gone on for long enough.
+
+        Args:
+            tolerance: Stop when the expected loss of the recommended parameters is no
+                larger; by default what the settings say.
+
+        Returns:
+            Whether one of the ends is reached.
+        """
+        if tolerance is not None:
+            num_answers = len(self._read_state().answered)
+            best = self.recommend() if num_answers else None
+            ends = measure_progress(Stop(loss=tolerance), num_answers, best)
+        else:
+            ends = self.progress()
+        return any(end.reached for end in ends)
 
     def _warn_of_contradictions(self) -> None:
         answered = self._read_state().answered

@@ -12,6 +12,7 @@ from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.recommendation import Recommendation
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import NamedSpace
+from botorch_binary_context.experiment.stopping import Progress, Stop
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.experiment.variables import (
     Categorical,
@@ -34,9 +35,11 @@ __all__ = [
     "NamedSpace",
     "PassFail",
     "Periodic",
+    "Progress",
     "Real",
     "Recommendation",
     "Settings",
+    "Stop",
     "Threshold",
     "Trial",
 ]

@@ -91,12 +91,12 @@ class Journal(TrialLog):
 
         Other processes wait meanwhile if they want to make a change.
         """
-        with self._connection.transaction():
-            try:
+        try:
+            with self._connection.transaction():
                 yield
-            except BaseException:
-                self._seen = 0  # what was read within may be undone
-                raise
+        except BaseException:
+            self._forget()  # what was read within may be undone
+            raise
 
     @contextmanager
     def reading(self) -> Iterator[None]:

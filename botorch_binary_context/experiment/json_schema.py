@@ -24,6 +24,7 @@ from botorch_binary_context.experiment.settings import (
     PRIORS,
     Settings,
 )
+from botorch_binary_context.experiment.stopping import Stop
 from botorch_binary_context.experiment.variables import Context
 
 PATH = Path(__file__).with_name("settings.schema.json")
@@ -49,7 +50,7 @@ def settings_schema() -> Schema:
         A JSON schema.
     """
     rules = sorted({rule for kind in FEEDBACKS.values() for rule in kind().rules})
-    schema = _table(Settings, leave_out=("space", "feedback"))
+    schema = _table(Settings, leave_out=("space", "feedback", "stop"))
     schema["properties"] |= {
         "rule": {**schema["properties"]["rule"], "enum": rules},
         "feedback": {"oneOf": [_kind(k, "kind", n) for n, k in FEEDBACKS.items()]},
@@ -61,6 +62,7 @@ def settings_schema() -> Schema:
             },
         },
         "contexts": {"type": "array", "items": _table(Context)},
+        "stop": _table(Stop),
     }
     schema["required"] = ["parameters"]
     return {"$schema": DIALECT, "title": "Settings of an experiment", **schema}

@@ -8,15 +8,19 @@ loads torch when it is called; the rest does without.
 from __future__ import annotations
 
 import copy
-import math
-import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from botorch_binary_context.errors import InputDataError
+from botorch_binary_context.experiment.details import (
+    check_id,
+    check_metadata,
+    check_rater,
+    check_time,
+)
 from botorch_binary_context.experiment.events import Event
 from botorch_binary_context.experiment.feedback import Feedback, make_feedback
 from botorch_binary_context.experiment.journal import Journal
@@ -117,7 +121,7 @@ class Logbook:
     def trials(self) -> list[Trial]:
         """All trials, in the order they were asked or added."""
         # Copies, so that nobody changes what the journal remembers.
-        return [copy.deepcopy(trial) for trial in self._journal.trials()]
+        return [_copy(trial) for trial in self._journal.trials()]
 
     def blank_trial(self) -> Trial:
         r"""A trial that shows nothing, for the names of all values.
@@ -324,7 +328,7 @@ class Logbook:
         if rater is not None:
             details["rater"] = check_rater(rater)
         if reaction_time is not None:
-            details["reaction_time"] = _check_time(reaction_time)
+            details["reaction_time"] = check_time(reaction_time)
         if extra is not None:
             check_metadata(extra, "extra")
             self._check_extra_names(extra)
@@ -353,77 +357,12 @@ class Logbook:
         return context, sides
 
 
-def check_id(trial_id: Any) -> int:
-    r"""Check an id.
-
-    Args:
-        trial_id: What was given.
-
-    Returns:
-        The id.
-    """
-    try:
-        if isinstance(trial_id, bool):
-            raise TypeError
-        return operator.index(trial_id)
-    except TypeError:
-        raise InputDataError(
-            f"Expected ``trial_id`` to be a whole number, but got {trial_id!r}."
-        ) from None
-
-
-def check_rater(rater: Any) -> str | None:
-    r"""Check the name of a rater.
-
-    Args:
-        rater: What was given.
-
-    Returns:
-        The name, or None.
-    """
-    if rater is not None and (not isinstance(rater, str) or not rater.strip()):
-        raise InputDataError(f"Expected ``rater`` to be a text, but got {rater!r}.")
-    return rater
-
-
-def _check_time(reaction_time: Any) -> float:
-    try:
-        seconds = float(reaction_time)
-    except (TypeError, ValueError):
-        seconds = math.nan
-    if not 0.0 <= seconds < math.inf:
-        raise InputDataError(
-            "Expected ``reaction_time`` to be a number of seconds, but got "
-            f"{reaction_time!r}."
-        )
-    return seconds
-
-
-def check_metadata(content: Any, argument: str = "metadata") -> None:
-    r"""Check free keys and values.
-
-    Args:
-        content: What was given.
-        argument: What to call it in a message.
-    """
-    names = list(content) if isinstance(content, Mapping) else [None]
-    if not all(isinstance(name, str) and name.strip() for name in names):
-        raise InputDataError(
-            f"Expected ``{argument}`` to give values to names, but got {content!r}."
-        )
-    for name, value in content.items():
-        if not _is_plain(value):
-            raise InputDataError(
-                f"Expected ``{argument}`` to give {name!r} a text, a finite number or "
-                f"other plain data, but got {value!r}."
-            )
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
-    if isinstance(value, list | tuple):
-        return all(_is_plain(item) for item in value)
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return value is None or isinstance(value, str | int | bool)
+def _copy(trial: Trial) -> Trial:
+    """A copy that shares nothing that can be changed; ``deepcopy`` is slow."""
+    return replace(
+        trial,
+        context=dict(trial.context),
+        sides=tuple(dict(side) for side in trial.sides),
+        asked=None if trial.asked is None else dict(trial.asked),
+        extra=copy.deepcopy(trial.extra) if trial.extra else {},
+    )

@@ -24,13 +24,14 @@ from botorch_binary_context.experiment.estimates import (
     Threshold,
     spread_of,
 )
+from botorch_binary_context.experiment.region import Region, find_region
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.variables import Context
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.models.averaged_gp import AveragedGP
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.optima import OptimumDraws, draw_optima
-from botorch_binary_context.rules import recommend
+from botorch_binary_context.rules import recommend, value_of_next_trial
 
 # Functions from the posterior, and the sets of hyperparameters that they have.
 NUM_PATHS = 64
@@ -109,6 +110,42 @@ class Recommendation:
         losses, name = self._losses(unit)
         high = float(losses.quantile(level))
         return Loss(float(losses.mean()), high, name)
+
+    def value_of_next_trial(self) -> float:
+        r"""By how much the next trial is expected to improve the recommendation.
+
+        Returns:
+            The maximum of the knowledge gradient, in units of the latent function.
+        """
+        with computing():
+            value = value_of_next_trial(self._model, self._encoder.context_space)
+        return float(value)
+
+    def region(self, tolerance: float, unit: str | None = None) -> Region | None:
+        r"""How far each parameter alone may be moved at little expected loss.
+
+        Args:
+            tolerance: The largest expected loss against the best possible.
+            unit: Its unit, as in :meth:`expected_loss`.
+
+        Returns:
+            For each number the interval around the recommended value within which the
+            expected loss stays below the tolerance, the other parameters as
+            recommended; for each categorical parameter the values for which it does.
+            None if the recommended parameters themselves lose more.
+        """
+        if not tolerance >= 0.0:
+            raise InputDataError(
+                f"Expected ``tolerance`` not to be negative, but got {tolerance}."
+            )
+        least = self.expected_loss(unit).mean
+        if least > tolerance:
+            return None
+        latent = float(self._optima.losses.mean())
+        # What may be lost on top of what is lost anyway, in units of ``f``.
+        more = (tolerance - least) * (latent / least if least > 0.0 else 1.0)
+        with computing():
+            return find_region(self._averaged, self._encoder, self.parameters, more)
 
     def _losses(self, unit: str | None) -> tuple[Tensor, str | None]:
         """Draws of the loss, and the context whose unit they are in."""

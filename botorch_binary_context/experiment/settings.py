@@ -29,10 +29,12 @@ from botorch_binary_context.experiment.interleaving import (
 )
 from botorch_binary_context.experiment.lens import AnyParameter, Lens
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
+from botorch_binary_context.experiment.stopping import Stop
 from botorch_binary_context.experiment.toml_tables import (
     check_keys,
     choose,
     make,
+    table_of,
     tables,
 )
 from botorch_binary_context.experiment.variables import (
@@ -95,6 +97,7 @@ class Settings:
             lengthscales towards a common one and takes the values of a categorical
             parameter to be alike, as much as the answers say; "separate" has an
             unrelated lengthscale for every column, also for every category.
+        stop: When to stop; None if that is left to the experimenter.
         catch_rate: The share of catch trials in between, at most a half.
         catch: The values of contexts and parameters that a catch trial shows, by their
             names; the others are as in the trial that would be asked.
@@ -113,6 +116,7 @@ class Settings:
     combinations: str | Sequence[Sequence[float]] | None = None
     inference: str = "expectation propagation"
     priors: str = "pooled"
+    stop: Stop | None = None
     catch_rate: float = 0.0
     catch: Mapping[str, Value] = field(default_factory=dict)
     easy_rate: float = 0.0
@@ -305,6 +309,7 @@ class Settings:
             "combinations": self.combinations,
             "inference": self.inference,
             "priors": self.priors,
+            "stop": None if self.stop is None else _without_none(asdict(self.stop)),
             "catch_rate": self.catch_rate,
             "catch": dict(self.catch),
             "easy_rate": self.easy_rate,
@@ -335,6 +340,8 @@ class Settings:
             [make(Context, table, "contexts") for table in contexts],
         )
         content |= {"space": space, "feedback": make_feedback(feedback)}
+        if content.get("stop") is not None:
+            content["stop"] = make(Stop, table_of(content["stop"], "stop"), "stop")
         return cls(**content)
 
     @classmethod

@@ -278,27 +278,42 @@ class Encoder:
         return torch.cat(snapped, dim=-1)
 
 
+# By how much rounding may move a row that can be shown.
+SNAP_TOLERANCE = 1e-9
+
+
 class Snap(InputTransform):
     r"""Lets a model see of every point what would be shown for it.
 
     So the model is constant between two integers, two categories or two levels of a
-    context, and a search over the box finds the best of what can be shown.
+    context, and a search over the box finds the best of what can be shown. Trials that
+    showed something in between by mistake stay what they were.
     """
 
     transform_on_train: bool = True
     transform_on_eval: bool = True
     transform_on_fantasize: bool = True
 
-    def __init__(self, encoder: Encoder, levels: bool) -> None:
+    def __init__(
+        self, encoder: Encoder, levels: bool, shown: Tensor | None = None
+    ) -> None:
         r"""
         Args:
             encoder: Says what can be shown.
             levels: Whether contexts are snapped to their levels, to choose one, or free
                 to be asked about.
+            shown: The rows of all trials so far, ``n x d``.
         """
         super().__init__()
         self.encoder = encoder
         self.levels = levels
+        self.kept = None if shown is None else self._find_between(shown)
+
+    def _find_between(self, X: Tensor) -> Tensor | None:
+        """The rows that cannot be shown, if any."""
+        moved = (self.encoder.snap(X, self.levels) - X).abs().amax(dim=-1)
+        is_between = moved > SNAP_TOLERANCE
+        return X[is_between] if bool(is_between.any()) else None
 
     def transform(self, X: Tensor) -> Tensor:
         r"""Snap points.
@@ -309,7 +324,11 @@ class Snap(InputTransform):
         Returns:
             A tensor of the same shape.
         """
-        return self.encoder.snap(X, self.levels)
+        snapped = self.encoder.snap(X, self.levels)
+        if self.kept is None:
+            return snapped
+        is_kept = (X.unsqueeze(-2) == self.kept).all(dim=-1).any(dim=-1, keepdim=True)
+        return torch.where(is_kept, X, snapped)
 
     def equals(self, other: InputTransform) -> bool:
         r"""Whether another transform snaps alike.
@@ -324,4 +343,7 @@ class Snap(InputTransform):
             return False
         mine, theirs = self.encoder, other.encoder
         same = mine.space == theirs.space and mine.centred == theirs.centred
-        return same and self.levels == other.levels
+        same = same and self.levels == other.levels
+        if self.kept is None or other.kept is None:
+            return same and self.kept is other.kept
+        return same and torch.equal(self.kept, other.kept)

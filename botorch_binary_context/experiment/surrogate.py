@@ -61,12 +61,15 @@ def last_scheduled_fit(num_answers: int, first: int) -> int | None:
     return due
 
 
-def make_coordinates(settings: Settings, levels: bool) -> InputTransform | None:
+def make_coordinates(
+    settings: Settings, levels: bool, shown: Tensor | None = None
+) -> InputTransform | None:
     r"""The input transform of models of an experiment.
 
     Args:
         settings: What the experiment is.
         levels: Whether the model knows only the levels of contexts, to choose one.
+        shown: The rows of the trials that the model knows, ``n x d``.
 
     Returns:
         To values that exist, if not all do, and then to power vectors of lenses or to
@@ -75,7 +78,7 @@ def make_coordinates(settings: Settings, levels: bool) -> InputTransform | None:
     encoder = settings.encoder()
     steps: dict[str, InputTransform] = {}
     if not encoder.is_continuous:
-        steps["snap"] = Snap(encoder, levels)
+        steps["snap"] = Snap(encoder, levels, shown)
     for column, lens in encoder.lens_columns():
         sphere, cylinder, _ = lens.parts
         steps[lens.name] = PowerVectors(column, sphere.bounds, cylinder.bounds)
@@ -156,7 +159,7 @@ class Surrogate:
             [Observations(X, Y, self.settings.feedback.likelihood())],
             covar_module=kernel,
             mean_module=mean,
-            input_transform=make_coordinates(self.settings, levels),
+            input_transform=make_coordinates(self.settings, levels, X.flatten(0, -2)),
             inference=INFERENCES[self.settings.inference](),
         )
         return model.eval()

@@ -52,6 +52,24 @@ def tables(content: dict[str, Any], key: str) -> list[dict[str, Any]]:
     return found
 
 
+def table_of(found: Any, key: str) -> dict[str, Any]:
+    r"""Check that something is one table.
+
+    Args:
+        found: What a key has.
+        key: The key, for the message.
+
+    Returns:
+        The table.
+    """
+    if not isinstance(found, dict):
+        raise InputDataError(
+            f"Expected ``{key}`` to be a table, [{key}] in a TOML file, but got "
+            f"{quote(found)}."
+        )
+    return found
+
+
 def make(kind: type[T], arguments: Mapping[str, Any], where: str) -> T:
     r"""Make a dataclass from a table.
 

@@ -48,6 +48,12 @@ class TrialLog:
         self._trials: dict[int, Trial] = {}
         self._seen = 0  # the last event that ``_trials`` knows of
 
+    def _forget(self) -> None:
+        """Read all trials anew the next time."""
+        with self._connection.lock:
+            self._trials = {}
+            self._seen = 0
+
     def revision(self) -> int:
         r"""The number of the last event, which every change of a trial raises.
 

@@ -11,6 +11,7 @@ import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_binary_context.checks import to_tensor
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import VALUE, Functional
 from botorch_binary_context.goals.base import (
@@ -200,13 +201,7 @@ class AtContext(LinearGoal):
                 ``m`` numbers or, one for each element of a model's batch,
                 ``batch_shape x m``.
         """
-        if not isinstance(context, Tensor):
-            context = torch.tensor(context, dtype=torch.double, device="cpu")
-        if not bool(context.isfinite().all()):
-            raise InputDataError(
-                "Expected ``context`` to hold finite numbers, but got "
-                f"{context.tolist()}."
-            )
+        context = to_tensor("context", context)
         self.context = context.reshape(1) if context.ndim == 0 else context
 
     @property

@@ -22,6 +22,7 @@ from gpytorch.priors import Prior
 from torch import Tensor
 from torch.special import log_ndtr
 
+from botorch_binary_context.checks import describe, to_float
 from botorch_binary_context.functionals import DIFFERENCE, Functional
 from botorch_binary_context.likelihoods.base import LogDerivatives, OutcomeLikelihood
 from botorch_binary_context.likelihoods.priors import BetaPrior
@@ -75,9 +76,9 @@ class ProbitLikelihood(OutcomeLikelihood):
         """
         super().__init__()
         for name, rate in (("guess_rate", guess_rate), ("lapse_rate", lapse_rate)):
-            if not 0.0 <= rate < 1.0:
+            if not 0.0 <= to_float(rate) < 1.0:
                 raise InputDataError(
-                    f"Expected ``{name}`` to be in [0, 1), but got {rate}."
+                    f"Expected ``{name}`` to be in [0, 1), but got {describe(rate)}."
                 )
         if guess_rate + lapse_rate >= 1.0:
             raise InputDataError(

@@ -32,6 +32,7 @@ from linear_operator import to_linear_operator
 from torch import Tensor
 from torch.nn import ModuleList
 
+from botorch_binary_context.checks import check_kind, check_tensor
 from botorch_binary_context.functionals import VALUE, Functional, StackedFunctional
 from botorch_binary_context.inference import (
     ExpectationPropagation,
@@ -246,6 +247,7 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         Returns:
             A ``t x batch_shape x q`` tensor.
         """
+        self._check_columns(X)
         if self.training:
             self.eval()
         X = expand_batch(self.transform_inputs(X), self.batch_shape)
@@ -603,6 +605,7 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         return self._original_trials[0].shape[-1]
 
     def _check_columns(self, X: Tensor) -> None:
+        check_tensor("X", X)
         dim = self._dim
         if X.ndim < 2 or (X.shape[-1] != dim and not self._completes(X)):
             raise InputDataError(
@@ -696,8 +699,10 @@ class LatentGP(GPyTorchModel, GP, FantasizeMixin):
         """
         if isinstance(X, Observations):
             return self._extend(self._find_kind(X.likelihood), X.X, X.Y)
+        check_kind("X", X, Tensor)
         if Y is None:
             raise InputDataError("Expected ``Y`` to hold labels, but got None.")
+        check_kind("Y", Y, Tensor)
         return self._extend(self._asked, X, Y)
 
     def _find_kind(self, likelihood: OutcomeLikelihood) -> int:

@@ -16,6 +16,7 @@ from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.exceptions.warnings import InputDataWarning, _get_single_precision_warning
 from torch import Tensor
 
+from botorch_binary_context.checks import check_kind, check_precision
 from botorch_binary_context.context import take_columns
 from botorch_binary_context.functionals import Functional
 
@@ -31,6 +32,8 @@ def check_trials(train_X: Tensor, train_Y: Tensor, functional: Functional) -> No
         train_Y: ``batch_shape x n x 1``, labels in {0, 1}.
         functional: What the trials observe.
     """
+    check_kind("train_X", train_X, Tensor)
+    check_kind("train_Y", train_Y, Tensor)
     row_shape, q = train_X.shape[:-1], functional.num_rows
     if q > 1:
         if train_X.ndim < 3 or train_X.shape[-2] != q:
@@ -74,6 +77,7 @@ def check_dtypes(train_X: Tensor, train_Y: Tensor) -> None:
             "Expected ``train_X`` and ``train_Y`` to share a floating point dtype, but "
             f"got {train_X.dtype} and {train_Y.dtype}."
         )
+    check_precision("train_X", train_X)
     if train_X.dtype != torch.float64:
         warnings.warn(
             _get_single_precision_warning(str(train_X.dtype)),

@@ -19,6 +19,8 @@ from botorch.exceptions import InputDataError
 from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
+from botorch_binary_context.checks import check_number, check_whole
+
 SUFFICIENT_INCREASE = 1e-4
 RELATIVE_GAIN = 1e-10
 # How many times the gain that its quadratic model predicts a climber may hope for.
@@ -47,6 +49,9 @@ class SearchOptions:
     relative_gain: float = RELATIVE_GAIN
 
     def __post_init__(self) -> None:
+        for name in ("num_restarts", "raw_samples", "max_evaluations"):
+            check_whole(name, getattr(self, name))
+        check_number("relative_gain", self.relative_gain)
         if not 1 <= self.num_restarts <= self.raw_samples or self.raw_samples < 2:
             raise InputDataError(
                 "Expected ``num_restarts`` to be at least 1 and at most "
@@ -204,6 +209,21 @@ def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Te
     index = rank.topk(min(num_restarts, values.shape[0]), dim=0).indices
     points = index.unsqueeze(-1).expand(*index.shape, U.shape[-1])
     return U.gather(0, points)
+
+
+def choose_best(points: Tensor, values: Tensor, number: int) -> Tensor:
+    r"""The best of some points, for each function.
+
+    Args:
+        points: ``n x batch_shape x k`` points.
+        values: Their values, ``n x batch_shape``.
+        number: How many to choose at most.
+
+    Returns:
+        A ``min(n, number) x batch_shape x k`` tensor, the better first.
+    """
+    index = values.topk(min(number, len(values)), dim=0).indices.unsqueeze(-1)
+    return points.gather(0, index.expand(*index.shape[:-1], points.shape[-1]))
 
 
 def climb(

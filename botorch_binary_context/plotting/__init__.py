@@ -20,6 +20,11 @@ from botorch_binary_context.plotting.curves import (
     plot_contexts,
     plot_psychometric_curves,
 )
+from botorch_binary_context.plotting.goals import (
+    plot_best_setting,
+    plot_goal,
+    plot_threshold_map,
+)
 from botorch_binary_context.plotting.posterior import (
     plot_posterior_mean,
     plot_success_probability,
@@ -28,9 +33,12 @@ from botorch_binary_context.plotting.posterior import (
 __all__ = [
     "plot_acquisition",
     "plot_approximation",
+    "plot_best_setting",
     "plot_best_so_far",
     "plot_contexts",
+    "plot_goal",
     "plot_posterior_mean",
     "plot_psychometric_curves",
     "plot_success_probability",
+    "plot_threshold_map",
 ]

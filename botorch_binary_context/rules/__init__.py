@@ -36,7 +36,12 @@ from botorch_binary_context.rules.stopping import (
     uncertainty_of_answer,
     value_of_next_trial,
 )
-from botorch_binary_context.rules.suggestion import frozen, recommend, suggest
+from botorch_binary_context.rules.suggestion import (
+    frozen,
+    recommend,
+    recommend_for_contexts,
+    suggest,
+)
 from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES, TwoStages
 
 __all__ = [
@@ -65,6 +70,7 @@ __all__ = [
     "frozen",
     "most_informative",
     "recommend",
+    "recommend_for_contexts",
     "suggest",
     "uncertainty_of_answer",
     "uniformly",

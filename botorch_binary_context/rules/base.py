@@ -22,7 +22,7 @@ from botorch_binary_context.numerics.optim import (
     draw_points,
     maximize,
 )
-from botorch_binary_context.pending import expect_outcomes
+from botorch_binary_context.pending import check_pending, expect_outcomes
 from botorch_binary_context.trials import TrialSpace
 
 # Quasi-random points come in this many sets, so that their neighbors are found once.
@@ -95,15 +95,18 @@ class Selection:
         r"""The same, with more trials pending.
 
         Args:
-            pending: The trials, in the layout of ``train_X``.
+            pending: The trials, in the layout of ``train_X``; the same for all elements
+                of the model's batch if they have no batch dimensions.
 
         Returns:
             A selection that takes them into account.
         """
+        check_pending(self.model, pending)
+        event = self.model.functional.trial_dim + 1  # the dimensions beside the batch
+        pending = pending.expand(*self.model.batch_shape, *pending.shape[-event:])
         model = expect_outcomes(self.model, pending)
         if self.pending is not None:
-            dim = -self.model.functional.trial_dim - 1
-            pending = torch.cat([self.pending, pending], dim=dim)
+            pending = torch.cat([self.pending, pending], dim=-event)
         answered = self.answered_model
         return replace(self, model=model, answered=answered, pending=pending)
 
@@ -121,6 +124,7 @@ class Selection:
         function: Callable[[Tensor], Tensor],
         bounds: Tensor,
         options: SearchOptions | None = None,
+        starts: Tensor | None = None,
     ) -> Tensor:
         r"""The maximizer of a function for every element of the model's batch.
 
@@ -128,13 +132,14 @@ class Selection:
             function: Maps ``r x batch_shape x k`` points to ``r x batch_shape`` values.
             bounds: The ``2 x k`` box.
             options: The effort of the search.
+            starts: Further points to start from, ``r' x batch_shape x k``.
 
         Returns:
             A ``batch_shape x k`` tensor.
         """
         options = self.options if options is None else options
-        seed = draw_point_set()
-        return maximize(function, bounds, self.model.batch_shape, options, seed=seed)[0]
+        shape, seed = self.model.batch_shape, draw_point_set()
+        return maximize(function, bounds, shape, options, starts, seed)[0]
 
     def maximize_goal(self, score: Callable[[Tensor], Tensor]) -> Tensor:
         r"""The parameters that maximize a score of parameters.
@@ -230,6 +235,7 @@ class Selection:
         self,
         score: Callable[[Tensor], Tensor],
         options: SearchOptions | None = None,
+        starts: Tensor | None = None,
     ) -> Tensor:
         r"""The whole trial that maximizes a score.
 
@@ -237,6 +243,7 @@ class Selection:
             score: Maps ``r x batch_shape x num_rows x d`` trials to
                 ``r x batch_shape`` values.
             options: The effort of the search.
+            starts: Further free variables of trials to start from.
 
         Returns:
             A ``batch_shape x num_rows x d`` tensor.
@@ -246,7 +253,7 @@ class Selection:
         def score_of(u: Tensor) -> Tensor:
             return self._guard(score, trials.decode(u))
 
-        return trials.decode(self.maximize(score_of, trials.bounds, options))
+        return trials.decode(self.maximize(score_of, trials.bounds, options, starts))
 
 
 class Rule(Protocol):

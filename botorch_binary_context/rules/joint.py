@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import torch
 from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
@@ -32,12 +33,21 @@ from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
     SampledKnowledgeGradient,
 )
 from botorch_binary_context.goals import LinearGoal, ThresholdMap
-from botorch_binary_context.numerics.optim import SearchOptions
+from botorch_binary_context.numerics.optim import (
+    SearchOptions,
+    choose_best,
+    draw_points,
+)
 from botorch_binary_context.rules.base import Selection, draw_point_set
 
 # The current best only needs to be good enough to compare others with.
 ROUGH_SEARCH = SearchOptions(num_restarts=4, raw_samples=256, max_evaluations=30)
 ROUGH_GAIN = 1e-4
+# Starts among the optima of drawn functions, in so many contexts.
+NUM_START_CONTEXTS = 4
+NUM_STARTS = 6
+# How far from an optimum its opponent begins, as a share of the box.
+NEAR = 0.05
 
 
 def by_knowledge_gradient(selection: Selection) -> Tensor:
@@ -48,7 +58,7 @@ def by_knowledge_gradient(selection: Selection) -> Tensor:
     nested = ContextualBinaryKnowledgeGradient(
         selection.model, selection.space, goal=goal
     )
-    return _by_joint_search(selection, nested, selection.coarse_options)
+    return search_knowledge_gradient(selection, nested, selection.coarse_options)
 
 
 def by_moment_matched_knowledge_gradient(selection: Selection) -> Tensor:
@@ -61,12 +71,22 @@ def by_moment_matched_knowledge_gradient(selection: Selection) -> Tensor:
     nested = MomentMatchedKnowledgeGradient(
         model, space, options=ROUGH_SEARCH, goal=goal
     )
-    return _by_joint_search(selection, nested, options)
+    return search_knowledge_gradient(selection, nested, options)
 
 
-def _by_joint_search(
+def search_knowledge_gradient(
     selection: Selection, nested: NestedKnowledgeGradient, options: SearchOptions
 ) -> Tensor:
+    r"""The trial of the largest knowledge gradient.
+
+    Args:
+        selection: What to go by.
+        nested: The knowledge gradient.
+        options: The effort of the search.
+
+    Returns:
+        A ``batch_shape x num_rows x d`` tensor.
+    """
     if selection.safe is not None:
         return selection.maximize_trial(nested.evaluate, options)
     trials = selection.trials
@@ -90,7 +110,56 @@ def by_joint_entropy_search(selection: Selection) -> Tensor:
     acqf = ContextualJointEntropySearch(
         selection.model, selection.space, goal=selection.target
     )
-    return selection.maximize_trial(acqf.evaluate, selection.coarse_options)
+    return search_entropy(selection, acqf)
+
+
+def search_entropy(selection: Selection, acqf: ContextualJointEntropySearch) -> Tensor:
+    r"""The trial that tells most about the optima of the drawn functions.
+
+    Args:
+        selection: What to go by.
+        acqf: The acquisition function.
+
+    Returns:
+        A ``batch_shape x num_rows x d`` tensor.
+    """
+    starts = _meet_optima(selection, acqf)
+    return selection.maximize_trial(acqf.evaluate, selection.coarse_options, starts)
+
+
+def _meet_optima(selection: Selection, acqf: ContextualJointEntropySearch) -> Tensor:
+    """Trials of optima of drawn functions, or duels of two of them, as starts."""
+    space, trials, optima = selection.space, selection.trials, acqf.optima
+    sides = optima.unsqueeze(-2)  # M x batch_shape x 1 x (d - m)
+    if trials.num_rows == 2:
+        number = len(optima)
+        first, second = torch.triu_indices(number, number, 1, device=optima.device)
+        near = _move(optima, space.parameter_bounds)
+        sides = torch.cat(
+            [
+                torch.stack([optima[first], optima[second]], dim=-2),
+                torch.stack([optima, near], dim=-2),
+            ]
+        )
+    parts = [sides.flatten(-2)]
+    if selection.context is None and space.num_contexts > 0:
+        others = draw_points(space.context_bounds, NUM_START_CONTEXTS - 1, 0)
+        contexts = torch.cat([space.reference_context.unsqueeze(0), others])
+        parts = [
+            torch.cat([s.expand(*parts[0].shape[:-1], -1), parts[0]], -1)
+            for s in contexts
+        ]
+    candidates = torch.cat(parts)
+    values = acqf.evaluate(trials.decode(candidates))
+    return choose_best(candidates, values, NUM_STARTS)
+
+
+def _move(points: Tensor, bounds: Tensor) -> Tensor:
+    """Points a little off ``n x batch_shape x k`` ones, within a box."""
+    shift = bounds.new_tensor([[-NEAR], [NEAR]]) * (bounds[1] - bounds[0])
+    steps = draw_points(shift, len(points), 0)
+    steps = steps.reshape(len(points), *[1] * (points.ndim - 2), points.shape[-1])
+    return (points + steps).clamp(*bounds)
 
 
 def by_global_information(selection: Selection) -> Tensor:

@@ -6,14 +6,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any
 
 import torch
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import UnsupportedError
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_binary_context.acquisition.base import match_space
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
+from botorch_binary_context.checks import (
+    check_count,
+    check_kind,
+    check_seed,
+    check_tensor,
+)
 from botorch_binary_context.constraints import (
     TOLERANCE,
     Constraints,
@@ -23,10 +31,10 @@ from botorch_binary_context.constraints import (
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.goals import AtContext, AtReference, Goal, ThresholdMap
-from botorch_binary_context.goals.base import match_contexts
+from botorch_binary_context.goals.base import match_contexts, read_contexts
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
-from botorch_binary_context.numerics.optim import SearchOptions
+from botorch_binary_context.numerics.optim import SearchOptions, maximize
 from botorch_binary_context.rules.base import Rule, Selection
 from botorch_binary_context.rules.registry import check_rule
 from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES
@@ -88,22 +96,34 @@ def suggest(
         >>> robust = suggest(model, space, goal=WorstContext([0.2, 0.5, 0.8]))
         >>> today = suggest(model, space, context=[0.3])  # the context is given
     """
-    if q < 1:
-        raise InputDataError(f"Expected ``q`` to be at least 1, but got {q}.")
-    model, choose = _find_rule(model, rule)
-    space = match_space(space, model)
-    given = None
-    if context is not None:
-        given = match_contexts(AtContext(context).context, space, "context")
+    _check_arguments(model, space, options, seed, goal)
+    check_count("q", q)
+    if pending is not None:
+        check_tensor("pending", pending)
     if constraints is not None:
+        check_kind("constraints", constraints, Constraints)
         constraints.check(space)
-    selection = Selection(
-        model.eval(), space, options, goal, given, constraints=constraints, safe=safe
-    )
-    with manual_seed(seed), frozen(model), torch.no_grad():
-        if pending is not None:
-            selection = selection.await_trials(pending.to(space.bounds))
-        return _choose_in_turn(choose, selection, q)
+    if safe is not None:
+        check_kind("safe", safe, Safety)
+    with _without_inference_mode(model) as model:
+        model, choose = _find_rule(model, rule)
+        space = match_space(space, model)
+        given = None
+        if context is not None:
+            given = match_contexts(AtContext(context).context, space, "context")
+        selection = Selection(
+            model.eval(),
+            space,
+            options,
+            goal,
+            given,
+            constraints=constraints,
+            safe=safe,
+        )
+        with manual_seed(seed), frozen(model), torch.no_grad():
+            if pending is not None:
+                selection = selection.await_trials(pending.to(space.bounds))
+            return _choose_in_turn(choose, selection, q)
 
 
 def _choose_in_turn(choose: Rule, selection: Selection, q: int) -> Tensor:
@@ -196,10 +216,71 @@ def recommend(
         >>> best = recommend(model, space)
         >>> robust = recommend(model, space, goal=WorstContext([0.2, 0.5, 0.8]))
     """
+    _check_arguments(model, space, options, seed, goal)
     goal = AtReference() if goal is None else goal
+    with _without_inference_mode(model) as model:
+        space = match_space(space, model.eval())
+        with frozen(model), torch.no_grad():
+            return maximize_posterior_mean(model, space, options, seed, goal)[0]
+
+
+def _check_arguments(
+    model: Any, space: Any, options: Any, seed: Any, goal: Any
+) -> None:
+    """Refuse what is of a wrong kind."""
+    check_kind("model", model, LatentGP)
+    check_kind("space", space, ContextSpace)
+    check_kind("options", options, SearchOptions)
+    if seed is not None:
+        check_seed(seed)
+    if goal is not None and not isinstance(goal, ThresholdMap):
+        check_kind("goal", goal, Goal)
+
+
+@contextmanager
+def _without_inference_mode(model: LatentGP) -> Iterator[LatentGP]:
+    """The model, or a copy that gradients can pass if it was made without them."""
+    with torch.inference_mode(False):
+        tensors = [*model.parameters(), *model.buffers(), model.datapoints]
+        if any(tensor.is_inference() for tensor in tensors):
+            model = deepcopy(model)
+        yield model
+
+
+def recommend_for_contexts(
+    model: LatentGP,
+    space: ContextSpace,
+    contexts: Tensor | Sequence[Sequence[float]] | Sequence[float],
+    options: SearchOptions = SearchOptions(),  # noqa: B008
+    seed: int = 0,
+) -> Tensor:
+    r"""The inferred best parameters for each of several contexts.
+
+    Args:
+        model: A model of the trials so far.
+        space: The box of the trials.
+        contexts: ``n x m`` contexts, or ``n`` numbers if there is one context column.
+        options: The effort of the search.
+        seed: The seed of the search, which always repeats itself.
+
+    Returns:
+        A ``n x batch_shape x (d - m)`` tensor of parameters.
+
+    Example:
+        >>> settings = recommend_for_contexts(model, space, [0.2, 0.5, 0.8])
+    """
     space = match_space(space, model.eval())
+    rows = match_contexts(read_contexts(contexts), space, "contexts")
+    rows = rows.reshape(len(rows), *[1] * len(model.batch_shape), -1)
+    goal, shape = AtContext(rows), torch.Size([len(rows), *model.batch_shape])
     with frozen(model), torch.no_grad():
-        return maximize_posterior_mean(model, space, options, seed, goal)[0]
+        return maximize(
+            lambda x: goal.mean(model, space, x),
+            space.parameter_bounds,
+            shape,
+            options,
+            seed=seed,
+        )[0]
 
 
 @contextmanager

@@ -83,6 +83,8 @@ def hilbert_features(
     d = bounds.shape[-1]
     lengthscale = kernel.lengthscale.detach().expand(*kernel.batch_shape, 1, d)
     flat = lengthscale.reshape(-1, d)
+    if not flat.numel():  # of no experiments
+        return None
     L = (bounds[1] - bounds[0]) / 2 + MARGIN[nu] * flat.amax(dim=0)
     counts = (2 * L * CUTOFF[nu] / (math.pi * flat.amin(dim=0))).ceil().long().tolist()
     if math.prod(counts) > MAX_CANDIDATES:

@@ -23,6 +23,7 @@ from botorch.utils.sampling import manual_seed
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
+from botorch_binary_context.checks import check_count
 from botorch_binary_context.inference.gaussian import solve_columns
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.sampling.features import (
@@ -234,7 +235,9 @@ def _draw_prior(
 ) -> tuple[Features, Tensor]:
     """Features of the kernel, and a set of weights for each path and model."""
     model.eval()
-    sample_shape = (num_paths,) if isinstance(num_paths, int) else num_paths
+    sample_shape = num_paths if isinstance(num_paths, tuple) else (num_paths,)
+    for size in sample_shape:
+        check_count("num_paths", size, least=0)
     rows = model.datapoints
     if bounds is not None:
         bounds = _transform_box(model, bounds.to(rows))

@@ -1,5 +1,8 @@
+import math
 import os
+import random
 import tempfile
+import warnings
 from pathlib import Path
 from unittest import mock
 
@@ -8,6 +11,7 @@ import pytest
 from botorch.exceptions import BotorchWarning, InputDataError
 
 from benchmarks import store
+from benchmarks.definitions import STUDIES
 from benchmarks.experiment import SCHEMA
 from botorch_binary_context.problems import BENCHMARKS
 from tests.benchmarks.studies import fake_results, make_task
@@ -72,6 +76,65 @@ class TestStore(StrictTestCase):
                 self.assertEqual(store.load(self.folder).schema, SCHEMA)
             with self.assertWarnsRegex(BotorchWarning, "Ignoring"):
                 self.assertFalse(store.is_finished(self.folder, self.task))
+
+    def test_flipped_bits(self) -> None:
+        """Noticed or harmless: never other results, nor another error."""
+        store.save(self.frame, self.path)
+        whole = self.path.read_bytes()
+        generator = random.Random(0)
+        noticed = 0
+        for _ in range(300):
+            content = bytearray(whole)
+            content[generator.randrange(len(whole))] ^= 1 << generator.randrange(8)
+            self.path.write_bytes(content)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BotorchWarning)
+                frame = store.read(self.path)
+            noticed += frame is None
+            self.assertTrue(frame is None or frame.equals(self.frame))
+        self.assertGreater(noticed, 100)
+
+    def test_results_of_something_else(self) -> None:
+        first = pl.col("seed").eq(0) & pl.col("iteration").eq(1)
+        nothing, infinite = pl.lit(None, pl.Float32), pl.lit(math.inf, pl.Float32)
+        for frame, message in (
+            (fake_results(make_task(rule="bald")), "results of bald on Levy in the"),
+            (
+                fake_results(make_task(function="Ackley")),
+                "results of ucb-ald on Ackley",
+            ),
+            (fake_results(make_task(study="duels")), "in the study duels"),
+            (self.frame.with_columns(rule=pl.lit(None, pl.String)), "than one task"),
+            (pl.concat([self.frame, self.frame]), "are missing or there twice"),
+            (self.frame.tail(-1), "some seeds or iterations are missing"),
+            (self.frame.filter(pl.col("iteration") > 1), "iterations are missing"),
+            (self.frame.with_columns(score=infinite), "numbers that are not finite"),
+            (
+                self.frame.with_columns(
+                    score=pl.when(first).then(nothing).otherwise("score")
+                ),
+                "numbers that are not finite",
+            ),
+        ):
+            store.save(frame, self.path)
+            with self.assertWarnsRegex(BotorchWarning, f"Ignoring .*: .*{message}"):
+                self.assertFalse(store.is_finished(self.folder, self.task))
+
+    def test_without_a_checksum(self) -> None:
+        """Results of former releases are read, and held to all the rest."""
+        self.path.parent.mkdir()
+        self.frame.write_parquet(self.path)
+        self.assertTrue(store.is_finished(self.folder, self.task))
+        self.frame.tail(-1).write_parquet(self.path)
+        with self.assertWarnsRegex(BotorchWarning, "iterations are missing"):
+            self.assertFalse(store.is_finished(self.folder, self.task))
+
+    def test_stored_results_are_sound(self) -> None:
+        """One file of every study of the repository."""
+        for folder in sorted(store.RESULTS.iterdir()):
+            for path in sorted(folder.glob("*.parquet"))[:1]:
+                if folder.name in STUDIES:
+                    self.assertIsNotNone(store.read(path, folder.name))
 
     def test_is_finished(self) -> None:
         self.assertFalse(store.is_finished(self.folder, self.task))

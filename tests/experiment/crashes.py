@@ -19,12 +19,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
 
-from botorch_binary_context.experiment import Experiment
-from tests.experiment.simulation import answer, pass_fail, unmodelled
+from botorch_binary_context.experiment import Experiment, Trial
+from tests.experiment.simulation import FIXED, MIXED, answer, pass_fail, unmodelled
 
 
 def work(path: Path, report: Callable[[str], None]) -> None:
@@ -153,6 +154,52 @@ def work_side_by_side(path: Path, num_reports: int) -> dict[str, int]:
     return {"answers": answers, "least": min(by_each)}
 
 
+def rate_together(path: Path, raters: int, num_trials: int) -> dict[str, Any]:
+    """Several processes ask and tell as fast as they can, until there are enough."""
+    children = [_fork_rater(path, str(i), num_trials) for i in range(raters)]
+    slowest = 0.0
+    for child, reader in children:
+        with os.fdopen(reader) as file:
+            slowest = max(slowest, *(float(line) for line in file))
+        _, status = os.waitpid(child, 0)
+        assert status == 0, "a rater failed"
+    with Experiment.open(path) as experiment:
+        trials = experiment.trials
+    for trial in trials:
+        at_once = [t for t in trials if trial.asked_at < t.asked_at < _end(trial)]
+        assert trial.values not in [t.values for t in at_once], "asked twice at a time"
+    counts = Counter(trial.rater for trial in trials)
+    return {
+        "answers": sum(trial.status == "answered" for trial in trials),
+        "least": min(counts[str(i)] for i in range(raters)),
+        "slowest_tell": slowest,
+    }
+
+
+def _end(trial: Trial) -> str:
+    return trial.closed_at or "9"
+
+
+def _fork_rater(path: Path, name: str, num_trials: int) -> tuple[int, int]:
+    """A child that reports how long each answer took."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reader)
+            with Experiment.open(path) as experiment:
+                while len(experiment.trials) < num_trials:
+                    trial = experiment.ask(rater=name)
+                    start = time.perf_counter()
+                    experiment.tell(trial.id, answer(trial))
+                    _write(writer, f"{time.perf_counter() - start}")
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    return child, reader
+
+
 def create_again_and_again(folder: Path, times: int) -> dict[str, int]:
     """Kill processes while they create journals: there is a whole one or none."""
     moments = random.Random(1)
@@ -165,7 +212,7 @@ def create_again_and_again(folder: Path, times: int) -> dict[str, int]:
                 Experiment.create(path, unmodelled())
             finally:
                 os._exit(0)
-        time.sleep(0.08 * moments.random())
+        time.sleep(0.15 * moments.random())
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         if path.exists():
@@ -183,15 +230,17 @@ def main(folder: Path) -> None:
         "early": unmodelled(),
         "modelled": pass_fail(initial_trials=2),
         "shared": unmodelled(),
+        "rated": pass_fail(MIXED, initial_trials=10, hyperparameters=FIXED),
     }
     paths = {name: folder / name for name in settings}
     for name, path in paths.items():
         Experiment.create(path, settings[name]).close()
     results = {
-        "early": crash_again_and_again(paths["early"], 60, delay=0.01),
+        "early": crash_again_and_again(paths["early"], 40, delay=0.01),
         "modelled": crash_again_and_again(paths["modelled"], 6, delay=0.2),
         "shared": work_side_by_side(paths["shared"], 60),
-        "created": create_again_and_again(folder, 40),
+        "rated": rate_together(paths["rated"], 5, 30),
+        "created": create_again_and_again(folder, 30),
     }
     print(json.dumps(results))
 

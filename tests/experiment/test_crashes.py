@@ -25,15 +25,19 @@ def test_many_crashes(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     crashes = found["early"]["crashes"] + found["modelled"]["crashes"]
-    assert crashes == 66
+    assert crashes == 46
     # One file was enough, but where a process died in the middle of writing it.
     assert found["early"]["copies"] + found["modelled"]["copies"] > crashes - 10
     # Processes died while they asked and while they told, and yet they got on.
-    assert found["early"]["told"] > 10
+    assert found["early"]["told"] > 5
     assert found["early"]["telling"] > 0
-    assert found["early"]["answers"] > 50
+    assert found["early"]["answers"] > 20
     assert found["modelled"]["answers"] > 5
     # Two processes on one journal: both were served.
     assert found["shared"]["least"] > 5
+    # Five raters share the trials, and no answer waits for a question to be computed.
+    assert found["rated"]["answers"] >= 30
+    assert found["rated"]["least"] >= 2
+    assert found["rated"]["slowest_tell"] < 5.0  # milliseconds on a quiet machine
     # Some processes were killed before, some after there was a journal.
     assert 0 < found["created"]["made"] < found["created"]["times"]

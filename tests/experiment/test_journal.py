@@ -2,10 +2,12 @@ r"""Tests of the journal: what is on disk, and what is not a journal."""
 
 from __future__ import annotations
 
+import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from botorch.exceptions import InputDataError, UnsupportedError
@@ -154,6 +156,36 @@ class TestTransactions:
                     add(second)
             assert add(second) == 2
         assert len(journal.trials()) == 2
+
+    @pytest.mark.parametrize("timeout", [-1, "1", None, True, math.nan, math.inf])
+    def test_wrong_timeout(self, path: Path, timeout: Any) -> None:
+        filled(path, 1)
+        with pytest.raises(InputDataError, match="``timeout`` to be a number of secon"):
+            Journal(path, timeout)
+
+    def test_refused_at_the_very_end(self, path: Path) -> None:
+        """Someone reads for too long: what was done within has not happened."""
+        filled(path, 2)
+        with (
+            closing(Journal(path, timeout=0.05)) as journal,
+            closing(sqlite3.connect(path, isolation_level=None)) as reader,
+        ):
+            before = journal.trials()
+
+            def change() -> None:
+                with journal.transaction():
+                    journal.answer(1, 1)
+                    journal.add_trial({}, [{}], "rule")
+                    assert len(journal.trials()) == 3
+
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM trials").fetchall()
+            with pytest.raises(UnsupportedError, match="to be free, but another proce"):
+                change()
+            assert journal.trials() == before
+            reader.execute("COMMIT")
+            change()
+            assert [t.outcome for t in journal.trials()] == [1, None, None]
 
     def test_closed(self, journal: Journal) -> None:
         journal.close()

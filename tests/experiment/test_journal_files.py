@@ -58,6 +58,74 @@ class TestOneFile:
         with Experiment.open(moved) as experiment:
             assert experiment.ask().id == 1
 
+    def test_wherever_the_process_goes(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A forked process opens a relative path where it was."""
+        monkeypatch.chdir(path.parent)
+        with Experiment.create("journal", unmodelled()) as experiment:
+            child = os.fork()
+            if child == 0:
+                try:
+                    os.chdir("/")
+                    os._exit(experiment.ask().id)
+                finally:
+                    os._exit(255)
+            assert os.WEXITSTATUS(os.waitpid(child, 0)[1]) == 1
+            assert experiment.ask().id == 2
+
+
+class TestCrash:
+    """A process is killed while it writes the file."""
+
+    @pytest.fixture
+    def torn(self, path: Path) -> Path:
+        """A file half written, and beside it what SQLite restores it from."""
+        with Experiment.create(path.with_name("source"), unmodelled()) as experiment:
+            for _ in range(60):
+                experiment.tell(experiment.ask().id, 1)
+        with closing(sqlite3.connect(experiment.path, isolation_level=None)) as writer:
+            writer.execute("PRAGMA cache_size = 2")  # pages are written at once
+            writer.execute("BEGIN IMMEDIATE")
+            writer.execute("UPDATE trials SET outcome = 0, checksum = 'new'")
+            writer.execute("UPDATE events SET at = 'now'")
+            for ending in ("", "-journal"):
+                shutil.copy(f"{experiment.path}{ending}", f"{path}{ending}")
+            writer.execute("ROLLBACK")
+        assert path.read_bytes() != experiment.path.read_bytes()
+        return path
+
+    @pytest.mark.parametrize("writable", [True, False])
+    def test_restored(
+        self, torn: Path, monkeypatch: pytest.MonkeyPatch, writable: bool
+    ) -> None:
+        """Also where nothing can be written."""
+        monkeypatch.setattr(connection, "is_writable", lambda path: writable)
+        before = torn.read_bytes()
+        with closing(Journal(torn)) as journal:
+            assert [trial.outcome for trial in journal.trials()] == [1] * 60
+        assert (torn.read_bytes() == before) != writable
+
+    def test_without_its_second_file(self, torn: Path) -> None:
+        """Noticed, never taken for the truth."""
+        torn.with_name("journal-journal").unlink()
+        with pytest.raises(InputDataError, match="is damaged: "):
+            Journal(torn)
+
+    def test_full_disk(self, path: Path) -> None:
+        """An answer that does not fit is refused, and all others stay."""
+        with Experiment.create(path, unmodelled()) as experiment:
+            trial = experiment.ask()
+            file = experiment._journal._connection
+            file.execute("PRAGMA max_page_count = 1")
+            with pytest.raises(InputDataError, match="database or disk is full"):
+                experiment.tell(trial.id, 1, extra={"notes": 9000 * "long"})
+            assert experiment.trials == [trial]
+            file.execute("PRAGMA max_page_count = 1000000")
+            experiment.tell(trial.id, 1)
+        with Experiment.open(path) as experiment:
+            assert experiment.trials[0].outcome == 1
+
 
 class TestCreate:
     def test_for_the_owner_alone(self, path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from botorch.exceptions import InputDataError, UnsupportedError
 
-from botorch_binary_context.experiment import Experiment, connection
+from botorch_binary_context.experiment import Experiment, connection, opening
 from botorch_binary_context.experiment.journal import Journal
 from botorch_binary_context.experiment.schema import SCHEMA_VERSION
 
@@ -162,7 +162,7 @@ def test_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(connection, "log_migration", stop)
+        patch.setattr(opening, "log_migration", stop)
         with pytest.raises(KeyboardInterrupt):
             Journal(path)
     with closing(Journal(path)) as journal:

@@ -242,3 +242,75 @@ class TestThreshold:
             recommendation(duels(), 5).threshold()
         with pytest.raises(InputDataError, match=r"contexts \[\], but got None"):
             recommendation(pass_fail(NamedSpace(CONTINUOUS.parameters)), 5).threshold()
+
+
+class TestLoss:
+    @pytest.mark.parametrize("harder", ["up", "down"])
+    def test_units(self, harder: str) -> None:
+        """With a known slope, units of the context are those of the latent function."""
+        best = graded(harder, n=30, slope=6.0, context_variance=1e-5)
+        latent = best._optima.losses.mean()
+        # A slope of 6 for contexts in [-1, 1], which are 3 wide in the user's units.
+        loss = best.expected_loss()
+        assert loss.unit == "noise"
+        assert loss.mean == pytest.approx(float(latent) * 3 / 12, rel=0.01)
+        assert loss == best.expected_loss("noise")
+        assert loss.mean < loss.high
+
+    def test_latent_units(self) -> None:
+        for settings in (duels(), pass_fail(NamedSpace(CONTINUOUS.parameters))):
+            best = recommendation(settings, 20)
+            assert best.expected_loss().unit is None
+            assert best.expected_loss().mean == float(best._optima.losses.mean())
+
+    def test_falls(self) -> None:
+        few, many = (recommendation(pass_fail(), n).expected_loss() for n in (8, 120))
+        assert many.mean < few.mean
+        assert many.high < few.high
+
+    def test_errors(self) -> None:
+        best = graded("up", "log", n=5)
+        assert best.expected_loss().unit is None
+        with pytest.raises(UnsupportedError, match="linear scale, but got 'noise'"):
+            best.expected_loss("noise")
+        with pytest.raises(InputDataError, match="``level`` to be between"):
+            best.expected_loss(level=0.0)
+
+
+class TestRegion:
+    def test_grows_around_the_recommended(self) -> None:
+        best = graded("up", n=60)
+        least = best.expected_loss().mean
+        region: Any = best.region(least + 0.2)
+        wide: Any = best.region(least + 1.0)
+        for name, (low, high) in region.items():
+            assert low <= float(best.parameters[name]) <= high
+            assert wide[name][0] <= low
+            assert high <= wide[name][1]
+
+    def test_drop_of_the_mean_at_the_edge(self) -> None:
+        space = NamedSpace(CONTINUOUS.parameters)
+        best: Any = recommendation(pass_fail(space), 60)
+        region = best.region(best.expected_loss().mean + 0.5)
+        edge = {**best.parameters, "gain": region["gain"][1]}
+        rows = [best._encoder.encode_parameters(p) for p in (best.parameters, edge)]
+        X = best._encoder.context_space.at_reference(torch.stack(rows))[:, None, None]
+        with torch.no_grad():
+            mean = best._averaged.draws.posterior_mean(X).mean(dim=1).flatten()
+        drop = float(mean[0] - mean[1])
+        # Just below what is allowed, unless the edge is that of the box.
+        assert drop <= 0.5
+        assert edge["gain"] == 10.0 or drop > 0.3
+
+    def test_categories(self) -> None:
+        best = recommendation(pass_fail(MIXED), 60)
+        everything = best.region(100.0)
+        assert everything is not None
+        assert everything["window"] == ["hann", "box", "flat"]
+        assert everything["taps"] == (1.0, 9.0)
+
+    def test_nothing(self) -> None:
+        best = recommendation(pass_fail(), 10)
+        assert best.region(1e-9) is None
+        with pytest.raises(InputDataError, match="``tolerance`` not to be negative"):
+            best.region(-1.0)

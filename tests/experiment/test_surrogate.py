@@ -14,6 +14,7 @@ from botorch_binary_context import DIFFERENCE, VALUE
 from botorch_binary_context.experiment import (
     Context,
     NamedSpace,
+    Real,
     Settings,
     Trial,
     surrogate,
@@ -237,6 +238,32 @@ class TestFit:
         message = f"could not be learned from 8 answers and stay as they were: {error}"
         with pytest.warns(RuntimeWarning, match=message):
             assert Surrogate(settings).fit(trials) is None
+
+
+class TestBetweenLevels:
+    """What was shown by mistake is not taken for what should have been shown."""
+
+    SPACE = NamedSpace(
+        [Real("gain", 0.0, 1.0, step=0.25), Real("shift", 0.0, 1.0)],
+        [Context("noise", 2.0, levels=[0.0, 1.0, 4.0], harder="up")],
+    )
+
+    @pytest.mark.parametrize("levels", [True, False])
+    def test_trials_stay(self, levels: bool) -> None:
+        fixed = {**FIXED, "slope": 5.0}
+        maker = Surrogate(pass_fail(self.SPACE, hyperparameters=fixed))
+        shown = [(1.0, 0.5), (0.7, 0.5), (4.0, 0.3), (0.0, 1.0)]
+        trials = [
+            Trial(i, {"noise": s}, ({"gain": x, "shift": 0.4},), "", "", "answered", 1)
+            for i, (s, x) in enumerate(shown)
+        ]
+        rows = maker.rows(trials)
+        model = maker.model(trials, {}, levels)
+        torch.testing.assert_close(model.train_inputs[0], rows)
+        near = rows + 1e-6  # anything else is what would be shown there
+        posterior: Any = model.posterior(near)
+        snapped: Any = model.posterior(maker.encoder.snap(near, levels))
+        torch.testing.assert_close(posterior.mean, snapped.mean)
 
 
 class TestPending:

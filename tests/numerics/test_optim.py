@@ -23,6 +23,7 @@ from torch import Tensor
 
 from botorch_binary_context import SearchOptions
 from botorch_binary_context.numerics.optim import (
+    choose_best,
     choose_starts,
     climb,
     find_starts,
@@ -544,3 +545,25 @@ class TestSurroundings(StrictTestCase):
         box, function = unit_box(3), Bumps(3, 2)
         with RequireDevice():
             maximize(function, box, torch.Size([2]), seed=77)
+
+
+class TestChooseBest:
+    def test_each_function_has_its_own(self) -> None:
+        points = uniform(5, 2, 3)
+        values = double([[1.0, 0.0], [5.0, 2.0], [3.0, 9.0], [4.0, 1.0], [0.0, 3.0]])
+        best = choose_best(points, values, 2)
+        torch.testing.assert_close(best[:, 0], points[[1, 3], 0])
+        torch.testing.assert_close(best[:, 1], points[[2, 4], 1])
+        assert choose_best(points, values, 9).shape == (5, 2, 3)
+
+
+class TestNoDimensions:
+    """A box of one point."""
+
+    def test_value(self) -> None:
+        level = double([2.0, 3.0])
+        point, value = maximize(
+            lambda x: level + x.sum(dim=-1), double([[], []]), torch.Size([2])
+        )
+        assert point.shape == (2, 0)
+        assert torch.equal(value, level)

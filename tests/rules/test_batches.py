@@ -72,6 +72,17 @@ def test_expected_outcomes(model_class: ModelClass) -> None:
     assert expect_outcomes(model, pending[:0]) is model
 
 
+@both_models
+@pytest.mark.parametrize("rule", ["bald", "random"])
+def test_same_pending_trials_for_a_batch(model_class: ModelClass, rule: str) -> None:
+    model = context_model(model_class, batch_shape=(3,))
+    pending = uniform(2, *sides_of(model_class), 2)
+    trials = suggest(model, SPACE, rule, QUICK, seed=0, q=2, pending=pending)
+    each = pending.expand(3, *pending.shape)
+    again = suggest(model, SPACE, rule, QUICK, seed=0, q=2, pending=each)
+    assert torch.equal(trials, again)
+
+
 def test_mistakes() -> None:
     model = context_model(PreferenceLaplaceGP)
     message = (

@@ -9,6 +9,7 @@ import math
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from botorch.exceptions.errors import InputDataError
 
@@ -21,6 +22,7 @@ from botorch_binary_context.experiment.demo import (
 from botorch_binary_context.experiment.estimates import Loss, Threshold
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.recommendation import Recommendation
+from botorch_binary_context.experiment.stopping import Progress
 from botorch_binary_context.experiment.variables import Value
 
 
@@ -43,6 +45,7 @@ def recommend(arguments: argparse.Namespace) -> None:
     """
     with Experiment.open(arguments.journal) as experiment:
         best = experiment.recommend()
+        ends = experiment.progress()
         context = experiment.settings.space.reference_context()
         context |= _parse_context(arguments.context)
         sees_level = experiment.settings.feedback.functional.sees_level
@@ -61,6 +64,7 @@ def recommend(arguments: argparse.Namespace) -> None:
         "context": context,
         "success_probability": estimate and estimate._asdict(),
         "thresholds": {name: _to_json(t) for name, t in thresholds.items()},
+        "progress": [_end_to_json(end) for end in ends],
     }
     lines = _describe_best(best)
     if estimate is not None:
@@ -71,6 +75,7 @@ def recommend(arguments: argparse.Namespace) -> None:
         )
     lines += [_describe_threshold(name, t) for name, t in thresholds.items()]
     lines.append(_describe_loss(best.expected_loss()))
+    lines += [_describe_end(end) for end in ends]
     show(arguments, data, *lines)
 
 
@@ -94,6 +99,17 @@ def _describe_loss(loss: Loss) -> str:
         f"expected loss against the best possible: {loss.mean:.2g} {unit} "
         f"(90 %: below {loss.high:.2g})"
     )
+
+
+def _end_to_json(end: Progress) -> dict[str, Any]:
+    data = end._asdict()
+    return data if math.isfinite(end.now) else {**data, "now": None}
+
+
+def _describe_end(end: Progress) -> str:
+    verdict = "reached: it can stop" if end.reached else "not reached"
+    now = f"{end.now:.3g}" if math.isfinite(end.now) else "not known"
+    return f"{end.criterion.replace('_', ' ')}: {now} of {end.limit:g}, {verdict}"
 
 
 def _parse_context(pairs: Sequence[str]) -> dict[str, Value]:

@@ -1,0 +1,176 @@
+r"""
+Checks of arguments: a value of a wrong kind is refused by the argument's name.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from botorch_binary_context.errors import InputDataError, quote
+
+#: What models can compute with.
+DTYPES = (torch.float32, torch.float64)
+# The seeds that torch takes.
+MAX_SEED = 2**63 - 1
+MAX_COUNT = 10**6
+
+
+def check_kind(name: str, value: Any, kind: type) -> None:
+    r"""Check that an argument is of a class.
+
+    Args:
+        name: The name of the argument.
+        value: Its value.
+        kind: The class.
+    """
+    if not isinstance(value, kind):
+        raise InputDataError(
+            f"Expected ``{name}`` to be a {kind.__name__}, but got {describe(value)}."
+        )
+
+
+def check_whole(name: str, value: Any) -> None:
+    r"""Check that an argument is a whole number, of either sign.
+
+    Args:
+        name: The name of the argument.
+        value: Its value.
+    """
+    check_count(name, value, least=-MAX_COUNT)
+
+
+def check_count(name: str, value: Any, least: int = 1) -> None:
+    r"""Check that an argument is a whole number that is large enough.
+
+    Args:
+        name: The name of the argument.
+        value: Its value.
+        least: The least it may be.
+    """
+    number = _whole(value)
+    if number is None or not least <= number <= MAX_COUNT:
+        raise InputDataError(
+            f"Expected ``{name}`` to be a whole number from {least} to {MAX_COUNT}, "
+            f"but got {describe(value)}."
+        )
+
+
+def check_number(name: str, value: Any) -> None:
+    r"""Check that an argument is one finite number.
+
+    Args:
+        name: The name of the argument.
+        value: Its value.
+    """
+    if not math.isfinite(to_float(value)):
+        raise InputDataError(
+            f"Expected ``{name}`` to be a finite number, but got {describe(value)}."
+        )
+
+
+def to_float(value: Any) -> float:
+    r"""A number of any library as one of Python.
+
+    Args:
+        value: Any value.
+
+    Returns:
+        The number; NaN if the value is none.
+    """
+    try:
+        return math.nan if isinstance(value, str | bytes) else float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        return math.nan
+
+
+def check_seed(seed: Any) -> None:
+    r"""Check the seed of what is random.
+
+    Args:
+        seed: The seed.
+    """
+    number = _whole(seed)
+    if number is None or not -MAX_SEED <= number <= MAX_SEED:
+        raise InputDataError(
+            f"Expected ``seed`` to be a whole number of at most {MAX_SEED}, but got "
+            f"{describe(seed)}."
+        )
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number of any library; None if it is none."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
+
+
+def check_tensor(name: str, value: Any) -> None:
+    r"""Check that an argument is a tensor of finite numbers.
+
+    Args:
+        name: The name of the argument.
+        value: Its value.
+    """
+    check_kind(name, value, Tensor)
+    wrong = ~value.isfinite()
+    if bool(wrong.any()):
+        index = wrong.nonzero()[0].tolist()
+        raise InputDataError(
+            f"Expected ``{name}`` to hold finite numbers, but got "
+            f"{value[tuple(index)].item()} at index {index}."
+        )
+
+
+def to_tensor(name: str, value: Any) -> Tensor:
+    r"""Finite numbers as a tensor.
+
+    Args:
+        name: The name of the argument.
+        value: A tensor, or numbers in lists.
+
+    Returns:
+        The tensor itself, or one in double precision.
+    """
+    if not isinstance(value, Tensor):
+        try:
+            value = torch.tensor(value, dtype=torch.double, device="cpu")
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            raise InputDataError(
+                f"Expected ``{name}`` to be numbers, but got {describe(value)}."
+            ) from None
+    check_tensor(name, value)
+    return value
+
+
+def check_precision(name: str, value: Tensor) -> None:
+    r"""Check that a tensor is of single or double precision.
+
+    Args:
+        name: The name of the argument.
+        value: The tensor.
+    """
+    if value.dtype not in DTYPES:
+        raise InputDataError(
+            f"Expected ``{name}`` to be of single or double precision, but got "
+            f"{value.dtype}."
+        )
+
+
+def describe(value: Any) -> str:
+    r"""A value as a message repeats it; of a tensor the shape.
+
+    Args:
+        value: Any value.
+
+    Returns:
+        A few words.
+    """
+    if isinstance(value, Tensor) and value.numel() != 1:
+        return f"a tensor of shape {list(value.shape)}"
+    return quote(value)

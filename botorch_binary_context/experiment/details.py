@@ -1,0 +1,96 @@
+r"""
+What may be noted about a trial or an experiment, and what may not.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from botorch_binary_context.errors import InputDataError
+
+
+def check_id(trial_id: Any) -> int:
+    r"""Check an id.
+
+    Args:
+        trial_id: What was given.
+
+    Returns:
+        The id.
+    """
+    try:
+        if isinstance(trial_id, bool):
+            raise TypeError
+        return operator.index(trial_id)
+    except TypeError:
+        raise InputDataError(
+            f"Expected ``trial_id`` to be a whole number, but got {trial_id!r}."
+        ) from None
+
+
+def check_rater(rater: Any) -> str | None:
+    r"""Check the name of a rater.
+
+    Args:
+        rater: What was given.
+
+    Returns:
+        The name, or None.
+    """
+    if rater is not None and (not isinstance(rater, str) or not rater.strip()):
+        raise InputDataError(f"Expected ``rater`` to be a text, but got {rater!r}.")
+    return rater
+
+
+def check_time(reaction_time: Any) -> float:
+    r"""Check a reaction time.
+
+    Args:
+        reaction_time: What was given.
+
+    Returns:
+        The seconds.
+    """
+    try:
+        seconds = float(reaction_time)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if not 0.0 <= seconds < math.inf:
+        raise InputDataError(
+            "Expected ``reaction_time`` to be a number of seconds, but got "
+            f"{reaction_time!r}."
+        )
+    return seconds
+
+
+def check_metadata(content: Any, argument: str = "metadata") -> None:
+    r"""Check free keys and values.
+
+    Args:
+        content: What was given.
+        argument: What to call it in a message.
+    """
+    names = list(content) if isinstance(content, Mapping) else [None]
+    if not all(isinstance(name, str) and name.strip() for name in names):
+        raise InputDataError(
+            f"Expected ``{argument}`` to give values to names, but got {content!r}."
+        )
+    for name, value in content.items():
+        if not _is_plain(value):
+            raise InputDataError(
+                f"Expected ``{argument}`` to give {name!r} a text, a finite number or "
+                f"other plain data, but got {value!r}."
+            )
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(k, str) and _is_plain(v) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return all(_is_plain(item) for item in value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return value is None or isinstance(value, str | int | bool)

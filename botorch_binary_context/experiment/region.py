@@ -1,0 +1,87 @@
+r"""
+How far each of the recommended parameters may be moved.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from botorch_binary_context.experiment.space import Encoder, Values
+from botorch_binary_context.experiment.variables import (
+    Categorical,
+    Parameter,
+    Value,
+)
+from botorch_binary_context.models.averaged_gp import AveragedGP
+
+# Between so many values of a parameter curves are taken to be straight.
+NUM_VALUES = 101
+
+#: For each parameter an interval, or the values of a category.
+Region = dict[str, tuple[float, float] | list[Value]]
+
+
+def find_region(
+    model: AveragedGP, encoder: Encoder, parameters: Values, tolerance: float
+) -> Region:
+    r"""Values of each parameter alone that are little worse on average.
+
+    Args:
+        model: The model of the answers.
+        encoder: The way to the user's units.
+        parameters: The recommended parameters.
+        tolerance: By how much the posterior mean in the reference context may fall.
+
+    Returns:
+        For each number an interval around its value, for each category the values.
+    """
+    region: Region = {}
+    for part in encoder.space.parts:
+        values = _values_of(part, parameters[part.name])
+        drops = _drops(model, encoder, parameters, part.name, values)
+        is_good = [drop <= tolerance for drop in drops]
+        if isinstance(part, Categorical):
+            good = zip(values, is_good, strict=True)
+            region[part.name] = [value for value, fits in good if fits]
+        else:
+            position = values.index(parameters[part.name])
+            region[part.name] = _interval_around(position, values, is_good)
+    return region
+
+
+def _values_of(part: Parameter, recommended: Value) -> list[Value]:
+    """Values of a parameter in order, the recommended among them."""
+    values = part.choices
+    if values is None:
+        columns = torch.linspace(0, 1, NUM_VALUES, dtype=torch.float64, device="cpu")
+        values = [part.decode(column.reshape(1)) for column in columns]
+    if isinstance(part, Categorical):
+        return list(values)
+    return sorted({*values, recommended})
+
+
+def _drops(
+    model: AveragedGP,
+    encoder: Encoder,
+    parameters: Values,
+    name: str,
+    values: list[Value],
+) -> list[float]:
+    """By how much the posterior mean falls from the recommended value to others."""
+    shown = [parameters, *({**parameters, name: value} for value in values)]
+    rows = torch.stack([encoder.encode_parameters(side) for side in shown])
+    X = encoder.context_space.at_reference(rows)[:, None, None]  # n x 1 x 1 x d
+    with torch.no_grad():
+        mean = model.draws.posterior_mean(X).mean(dim=1).squeeze(-1)
+    return (mean[0] - mean[1:]).tolist()
+
+
+def _interval_around(
+    position: int, values: list[Value], is_good: list[bool]
+) -> tuple[float, float]:
+    low = high = position
+    while low > 0 and is_good[low - 1]:
+        low -= 1
+    while high + 1 < len(values) and is_good[high + 1]:
+        high += 1
+    return float(values[low]), float(values[high])

@@ -1,0 +1,115 @@
+r"""
+When an experiment has gone on for long enough.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from botorch_binary_context.errors import InputDataError, quote
+
+if TYPE_CHECKING:
+    from botorch_binary_context.experiment.recommendation import Recommendation
+
+
+@dataclass(frozen=True)
+class Stop:
+    r"""When to stop: as soon as one of these is reached.
+
+    Attributes:
+        answers: At so many answers.
+        loss: When the expected loss of the recommended parameters is no larger, in the
+            unit of :meth:`.Recommendation.expected_loss`.
+        threshold_width: When the 90 % interval of the threshold is no wider, in the
+            units of the context.
+        value: When the next trial is not expected to improve the recommendation by
+            more, in units of the latent function.
+
+    Example:
+        >>> settings = Settings(space, PassFail("1/26"), stop=Stop(loss=0.02))
+    """
+
+    answers: int | None = None
+    loss: float | None = None
+    threshold_width: float | None = None
+    value: float | None = None
+
+    def __post_init__(self) -> None:
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        given = {name: limit for name, limit in given.items() if limit is not None}
+        if not given:
+            raise InputDataError(
+                "Expected ``stop`` to give at least one of "
+                f"{', '.join(f.name for f in fields(self))}, but got none."
+            )
+        for name, limit in given.items():
+            is_count = name != "answers" or isinstance(limit, int)
+            if not (_is_positive(limit) and is_count):
+                kind = "whole number" if name == "answers" else "number"
+                raise InputDataError(
+                    f"Expected ``{name}`` of ``stop`` to be a positive {kind}, but got "
+                    f"{quote(limit)}."
+                )
+
+
+def _is_positive(limit: Any) -> bool:
+    is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
+    return is_number and 0 < limit < math.inf
+
+
+class Progress(NamedTuple):
+    r"""How far an experiment is from one of its ends.
+
+    Attributes:
+        criterion: The name of the field of :class:`Stop`.
+        now: What it is now.
+        limit: What it is to come to.
+        reached: Whether it is there.
+    """
+
+    criterion: str
+    now: float
+    limit: float
+    reached: bool
+
+
+def measure_progress(
+    stop: Stop, num_answers: int, best: Recommendation | None
+) -> list[Progress]:
+    r"""How far an experiment is from each of its ends.
+
+    Args:
+        stop: When to stop.
+        num_answers: The number of answers.
+        best: What is recommended; None if there are no answers yet.
+
+    Returns:
+        An entry for each end that is given, in the order of :class:`Stop`.
+    """
+    found = []
+    if stop.answers is not None:
+        reached = num_answers >= stop.answers
+        found.append(Progress("answers", num_answers, stop.answers, reached))
+    measures = {"loss": _loss, "threshold_width": _width, "value": _value}
+    for name, measure in measures.items():
+        limit = getattr(stop, name)
+        if limit is not None:
+            now = math.inf if best is None else measure(best)
+            found.append(Progress(name, now, limit, now <= limit))
+    return found
+
+
+def _loss(best: Recommendation) -> float:
+    return best.expected_loss().mean
+
+
+def _width(best: Recommendation) -> float:
+    threshold = best.threshold()
+    # Where an end is out of range, the width is not known.
+    return abs(threshold.high - threshold.low)
+
+
+def _value(best: Recommendation) -> float:
+    return best.value_of_next_trial()

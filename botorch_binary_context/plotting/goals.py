@@ -1,0 +1,197 @@
+r"""
+What parameters are good at, what is best in which context, and where thresholds are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from botorch.exceptions import InputDataError
+from matplotlib.axes import Axes
+
+from botorch_binary_context.bands import NUM_SAMPLES, Band
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.goals import Goal, threshold_map
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.plotting.posterior import NUM_DEVIATIONS, slice_parameters
+from botorch_binary_context.plotting.predictions import Values, evaluating
+from botorch_binary_context.plotting.slices import (
+    LEGEND_HEIGHT,
+    draw_band,
+    draw_star,
+    draw_values,
+    finish,
+)
+from botorch_binary_context.plotting.style import (
+    PALETTE,
+    column_names,
+    describe,
+    prepare_axes,
+    shade,
+    to_numpy,
+)
+from botorch_binary_context.rules import recommend, recommend_for_contexts
+
+
+def plot_goal(
+    model: LatentGP,
+    space: ContextSpace,
+    goal: Goal,
+    dims: Sequence[int] | None = None,
+    at: Values | None = None,
+    names: Sequence[str] | None = None,
+    resolution: int = 64,
+    ax: Axes | None = None,
+) -> Axes:
+    r"""How good parameters are by a goal, along one or two of them.
+
+    Along one parameter it is a curve with a band of two standard deviations, along two
+    a filled contour. A star marks the recommended parameters.
+
+    Args:
+        model: A model of pass/fail outcomes or duels, without batch dimensions.
+        space: The box of the trials.
+        goal: What the parameters should be good at.
+        dims: The parameters along the axes, one or two; by default the first two, or
+            the only one.
+        at: Where the other parameters are held, by default the recommended ones.
+        names: The names of the ``d`` columns of a trial.
+        resolution: The number of grid points along each axis.
+        ax: The axes to draw on, by default those of a new figure.
+
+    Returns:
+        The axes.
+
+    Example:
+        >>> ax = plot_goal(model, space, WorstContext([0.2, 0.5, 0.8]))
+    """
+    with evaluating(model, space) as space:
+        best = recommend(model, space, goal=goal)
+        at = best if at is None else at
+        cut = slice_parameters(space, dims, at, None, resolution)
+        parameters = space.parameters(cut.trials)
+        mean, variance = goal.moments(model, space, parameters)
+        spread = NUM_DEVIATIONS * variance.sqrt()
+    ax, names = prepare_axes(ax), column_names(space, names)
+    draw_values(ax, cut, mean, type(goal).__name__)
+    draw_band(ax, cut, Band(mean, mean - spread, mean + spread))
+    draw_star(ax, cut, space.at_reference(best), mean, "recommended")
+    finish(ax, cut, names)
+    # The contexts are those of the goal: only parameters are held.
+    held = [i for i in space.parameter_dims if i not in cut.columns]
+    text = describe([names[i] for i in held], cut.origin[held])
+    ax.set_title(text, size="small", pad=LEGEND_HEIGHT)
+    return ax
+
+
+def plot_best_setting(
+    model: LatentGP,
+    space: ContextSpace,
+    parameter: int = 0,
+    context: int = 0,
+    names: Sequence[str] | None = None,
+    resolution: int = 41,
+    ax: Axes | None = None,
+) -> Axes:
+    r"""The best value of a parameter for every context.
+
+    The other contexts are held at their reference; the other parameters are the best
+    ones, too.
+
+    Args:
+        model: A model of pass/fail outcomes or duels, without batch dimensions.
+        space: The box of the trials.
+        parameter: Which parameter, counted without the contexts.
+        context: Which context is along the axis, counted without the parameters.
+        names: The names of the ``d`` columns of a trial.
+        resolution: The number of contexts.
+        ax: The axes to draw on, by default those of a new figure.
+
+    Returns:
+        The axes.
+
+    Example:
+        >>> ax = plot_best_setting(model, space)
+    """
+    _check_index(parameter, len(space.parameter_dims), "parameter")
+    _check_index(context, space.num_contexts, "context")
+    with evaluating(model, space) as space:
+        low, high = space.context_bounds[:, context]
+        unit = torch.linspace(0, 1, resolution, dtype=low.dtype, device=low.device)
+        contexts = space.reference_context.repeat(resolution, 1)
+        contexts[:, context] = low + (high - low) * unit
+        best = recommend_for_contexts(model, space, contexts)[:, parameter]
+    ax, names = prepare_axes(ax), column_names(space, names)
+    ax.plot(to_numpy(contexts[:, context]), to_numpy(best), color=PALETTE[0])
+    ax.set_xlim(float(low), float(high))
+    ax.set_ylim(*space.parameter_bounds[:, parameter].tolist())
+    ax.set_xlabel(names[space.context_dims[context]])
+    ax.set_ylabel(f"best {names[space.parameter_dims[parameter]]}")
+    return ax
+
+
+def plot_threshold_map(
+    model: LatentGP,
+    space: ContextSpace,
+    level: float | None = None,
+    dims: Sequence[int] | None = None,
+    at: Values | None = None,
+    credible: float = 0.9,
+    num_samples: int | None = NUM_SAMPLES,
+    names: Sequence[str] | None = None,
+    resolution: int = 41,
+    ax: Axes | None = None,
+) -> Axes:
+    r"""The context at which the success probability crosses a level.
+
+    Along one parameter it is a curve with its credible interval, along two a filled
+    contour of the medians.
+
+    Args:
+        model: A model of pass/fail outcomes, alone or beside others, without batch
+            dimensions.
+        space: The box of the trials, with one context and at least one parameter.
+        level: The success probability, by default half way between guesses and lapses.
+        dims: The parameters along the axes, one or two; by default the first two, or
+            the only one.
+        at: Where the other parameters are held, by default the middle of the box.
+        credible: The probability of the intervals.
+        num_samples: The number of draws from the true posterior; None for the Gaussian
+            approximation.
+        names: The names of the ``d`` columns of a trial.
+        resolution: The number of grid points along each axis.
+        ax: The axes to draw on, by default those of a new figure.
+
+    Returns:
+        The axes.
+
+    Example:
+        >>> ax = plot_threshold_map(model, space, level=0.75)
+    """
+    with evaluating(model, space) as space:
+        at = space.parameter_bounds.mean(dim=0) if at is None else at
+        cut = slice_parameters(space, dims, at, None, resolution)
+        parameters = space.parameters(cut.trials)
+        band = threshold_map(model, space, level, parameters, credible, num_samples)
+    ax, names = prepare_axes(ax), column_names(space, names)
+    low, high = space.context_bounds[:, 0]
+    # What is beyond the box is drawn at its edge.
+    inside = Band(*[curve.clamp(low, high) for curve in band])
+    draw_values(ax, cut, inside.center, f"threshold of {names[space.context_dims[0]]}")
+    if cut.is_curve:
+        side = to_numpy(cut.sides[0])
+        shade(ax, side, to_numpy(inside.low), to_numpy(inside.high), PALETTE[0])
+        ax.set_ylim(float(low), float(high))
+    ax.set_xlim(*cut.project(space.bounds)[:, 0])
+    ax.set_xlabel(names[cut.columns[0]])
+    if not cut.is_curve:
+        ax.set_ylabel(names[cut.columns[1]])
+    return ax
+
+
+def _check_index(index: int, size: int, name: str) -> None:
+    if not 0 <= index < size:
+        raise InputDataError(
+            f"Expected ``{name}`` to be from 0 to {size - 1}, but got {index}."
+        )

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
+
+from botorch_binary_context import (
+    AtContext,
+    BinaryLaplaceGP,
+    ContextSpace,
+    PreferenceLaplaceGP,
+    WorstContext,
+    psychometric_gp,
+    recommend,
+    recommend_for_contexts,
+    threshold_map,
+)
+from botorch_binary_context.plotting import (
+    plot_best_setting,
+    plot_goal,
+    plot_threshold_map,
+)
+from tests.goals.problems import SPACE as WIDE
+from tests.goals.problems import make_model as make_wide_model
+from tests.helpers import MODEL_CLASSES, double, uniform
+from tests.plotting.pictures import (
+    SPACE,
+    PlottingTestCase,
+    band,
+    contour,
+    curve,
+    make_model,
+    marks,
+)
+
+GOAL = WorstContext([-0.5, 0.2, 0.9])
+
+
+class TestPlotGoal(PlottingTestCase):
+    def test_curve(self) -> None:
+        for model_class in MODEL_CLASSES:
+            model = make_model(model_class)
+            best = recommend(model, SPACE, goal=GOAL)
+            ax = plot_goal(model, SPACE, GOAL, dims=[1], resolution=16)
+            x, y = curve(ax)
+            parameters = torch.stack([best[0].expand(16), x], dim=-1)
+            with torch.no_grad():
+                mean, variance = GOAL.moments(model, SPACE, parameters)
+            self.assertAllClose(y, mean)
+            low, high = band(ax)
+            self.assertAllClose(low, mean - 2 * variance.sqrt())
+            self.assertAllClose(high, mean + 2 * variance.sqrt())
+            self.assertAllClose(marks(ax, "recommended")[0, 0], best[1])
+            self.assertEqual(ax.get_ylabel(), "WorstContext")
+            self.assertEqual(ax.get_title(), f"$x_{{1}}$ = {float(best[0]):.3g}")
+
+    def test_surface(self) -> None:
+        model = make_model(BinaryLaplaceGP)
+        ax = plot_goal(model, SPACE, GOAL, resolution=8)
+        best = recommend(model, SPACE, goal=GOAL)
+        self.assertAllClose(marks(ax, "recommended")[0], best)
+        contour(ax)
+
+
+class TestPlotBestSetting(PlottingTestCase):
+    def test_curve(self) -> None:
+        model = make_wide_model("duels")
+        ax = plot_best_setting(model, WIDE, parameter=1, resolution=5)
+        x, y = curve(ax)
+        self.assertAllClose(x, torch.linspace(0, 1, 5, dtype=torch.double))
+        for s, best in zip(x, y, strict=True):
+            expected = recommend(model, WIDE, goal=AtContext(s))[1]
+            self.assertAllClose(best, expected, atol=1e-4)
+        self.assertEqual(ax.get_xlabel(), "$s$")
+        self.assertEqual(ax.get_ylabel(), "best $x_{2}$")
+
+    def test_batch_of_models(self) -> None:
+        model = make_wide_model("outcomes", (2,))
+        best = recommend_for_contexts(model, WIDE, [0.1, 0.5, 0.9])
+        self.assertEqual(best.shape, (3, 2, 2))
+        for i, s in enumerate((0.1, 0.5, 0.9)):
+            expected = recommend(model, WIDE, goal=AtContext(s))
+            self.assertAllClose(best[i], expected, atol=1e-4)
+
+    def test_mistakes(self) -> None:
+        model = make_model(BinaryLaplaceGP)
+        with self.assertRaisesRegex(InputDataError, "``parameter`` .* but got 2"):
+            plot_best_setting(model, SPACE, parameter=2)
+        with self.assertRaisesRegex(InputDataError, "``context`` .* but got 1"):
+            plot_best_setting(model, SPACE, context=1)
+
+
+class TestPlotThresholdMap(PlottingTestCase):
+    space = ContextSpace(double([[-1.0, 0.0], [1.0, 1.0]]), [0], [0.0])
+
+    def model(self):
+        X = uniform(40, 2)
+        X[:, 0] = 2 * X[:, 0] - 1
+        return psychometric_gp(X, (X[:, :1] > X[:, 1:] - 0.5).double(), self.space)
+
+    def test_curve(self) -> None:
+        model = self.model()
+        ax = plot_threshold_map(
+            model, self.space, 0.6, num_samples=None, resolution=9, credible=0.8
+        )
+        x, y = curve(ax)
+        expected = threshold_map(
+            model, self.space, 0.6, x.unsqueeze(-1), 0.8, num_samples=None
+        )
+        self.assertAllClose(y, expected.center)
+        low, high = band(ax)
+        self.assertAllClose(low, expected.low.clamp(-1, 1))
+        self.assertAllClose(high, expected.high.clamp(-1, 1))
+        self.assertEqual(ax.get_ylabel(), "threshold of $s$")
+        self.assertEqual(ax.get_xlabel(), "$x$")
+
+    def test_surface(self) -> None:
+        model = make_model(BinaryLaplaceGP)
+        ax = plot_threshold_map(model, SPACE, num_samples=None, resolution=6)
+        contour(ax)
+        self.assertEqual(ax.get_ylabel(), "$x_{2}$")
+
+    def test_duels_have_none(self) -> None:
+        with self.assertRaisesRegex(UnsupportedError, "pass/fail outcomes"):
+            plot_threshold_map(make_model(PreferenceLaplaceGP), SPACE)

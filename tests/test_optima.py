@@ -1,0 +1,78 @@
+r"""Tests of draws of the optimum."""
+
+from __future__ import annotations
+
+import torch
+
+from botorch_binary_context import AveragedGP, ContextSpace, psychometric_gp, recommend
+from botorch_binary_context.optima import OptimumDraws, draw_optima
+
+BOUNDS = torch.tensor([[-1.0, 0.0], [1.0, 1.0]], dtype=torch.double)
+SPACE = ContextSpace(BOUNDS, context_dims=[0], reference_context=[0.2])
+
+
+def make_averaged(n: int = 40) -> AveragedGP:
+    """After tests whose best parameter is 0.7."""
+    generator = torch.Generator().manual_seed(0)
+    unit = torch.rand(n, 2, dtype=torch.double, generator=generator)
+    X = BOUNDS[0] + (BOUNDS[1] - BOUNDS[0]) * unit
+    p = torch.special.ndtr(5 * X[:, :1] + 2 - 15 * (X[:, 1:] - 0.7) ** 2)
+    Y = (torch.rand(n, 1, generator=generator) < p).double()
+    return AveragedGP(psychometric_gp(X, Y, SPACE), num_draws=8)
+
+
+def draw(averaged: AveragedGP, best: torch.Tensor, num: int = 128) -> OptimumDraws:
+    return draw_optima(averaged, SPACE, best, num)
+
+
+class TestDrawOptima:
+    def test_against_maxima_on_a_grid(self):
+        """Of joint draws of the true posterior, hyperparameters included."""
+        averaged = make_averaged()
+        best = recommend(averaged.model, SPACE)
+        found = draw(averaged, best, 256)
+        grid = torch.linspace(0, 1, 101, dtype=torch.double).unsqueeze(-1)
+        rows = SPACE.at_reference(torch.cat([best.unsqueeze(0), grid]))
+        with torch.no_grad():
+            posterior = averaged.exact_posterior(rows, 2048)
+            torch.manual_seed(0)
+            values = posterior.rsample(torch.Size([2000])).squeeze(-1)
+        losses = values.amax(dim=-1) - values[:, 0]
+        error = losses.std() / 256**0.5
+        assert (found.losses.mean() - losses.mean()).abs() < 4 * error
+        best_x = torch.cat([best, grid.squeeze(-1)])[values.argmax(dim=-1)]
+        for level in (0.1, 0.5, 0.9):
+            share = (found.optima.squeeze(-1) <= best_x.quantile(level)).double().mean()
+            assert abs(float(share) - level) < 0.13  # four standard errors
+
+    def test_shapes_and_signs(self):
+        averaged = make_averaged(15)
+        found = draw(averaged, recommend(averaged.model, SPACE), 20)
+        assert found.optima.shape == found.near.shape == (24, 1)  # eight sets of three
+        assert (found.losses >= 0).all()
+        assert ((found.optima >= 0) & (found.optima <= 1)).all()
+        # From one end of the context to the other, of a slope of about 12.
+        assert (found.slopes > 0).all()
+        assert found.slopes.shape == (24, 1)
+
+    def test_bad_parameters_lose_more(self):
+        averaged = make_averaged()
+        best = recommend(averaged.model, SPACE)
+        worst = torch.zeros_like(best)
+        assert (
+            draw(averaged, worst).losses.mean() > 2 + draw(averaged, best).losses.mean()
+        )
+
+    def test_near_is_on_the_same_hill(self):
+        """A local search from the best of a single peak finds the peak."""
+        averaged = make_averaged(150)
+        found = draw(averaged, recommend(averaged.model, SPACE))
+        assert ((found.near - 0.7).abs() < 0.25).double().mean() > 0.9
+        assert found.near.std() <= found.optima.std() + 1e-6
+
+    def test_repeats_itself(self):
+        averaged = make_averaged(10)
+        best = recommend(averaged.model, SPACE)
+        first, again = draw(averaged, best, 8), draw(averaged, best, 8)
+        assert torch.equal(first.optima, again.optima)
+        assert torch.equal(first.losses, again.losses)
