@@ -205,27 +205,43 @@ def make_model(settings: Settings, X: Tensor, Y: Tensor) -> LatentGP:
 
 
 def format_means(frame: pl.DataFrame, ways: Mapping[str, Any]) -> str:
-    r"""The mean regrets of each way, with standard errors over problems and seeds.
+    r"""The mean regrets of each way, with standard errors over seeds.
 
     Args:
         frame: The results.
         ways: The ways, in the order of the table.
 
     Returns:
-        The table in Markdown.
+        The table in Markdown, of the problems that have results of all ways that have
+        any.
     """
+    finished = [way for way in ways if way in frame["way"].unique()]
+    shared = common_problems(frame)
+    frame = frame.filter(pl.col("problem").is_in(shared))
     checkpoints = frame["trials"].unique().sort().to_list()
     rows = []
-    for way in ways:
-        cells = []
-        for n in checkpoints:
-            found = frame.filter((pl.col("way") == way) & (pl.col("trials") == n))
-            cells.append(_mean_and_error(found))
-        rows.append(
-            [way, *cells, frame.filter(pl.col("way") == way)["problem"].n_unique()]
-        )
+    for way in finished:
+        of_way = frame.filter(pl.col("way") == way)
+        found = [of_way.filter(pl.col("trials") == n) for n in checkpoints]
+        rows.append([way, *map(_mean_and_error, found), len(shared)])
     header = ["settings", *[f"after {n}" for n in checkpoints], "problems"]
     return format_table(header, rows)
+
+
+def common_problems(frame: pl.DataFrame) -> list[str]:
+    r"""The problems that have results of all ways.
+
+    Args:
+        frame: The results.
+
+    Returns:
+        Their names.
+    """
+    counts = frame.group_by("problem", maintain_order=True).agg(
+        pl.col("way").n_unique().alias("ways")
+    )
+    everything = frame["way"].n_unique()
+    return counts.filter(pl.col("ways") == everything)["problem"].to_list()
 
 
 def _mean_and_error(frame: pl.DataFrame) -> str | None:
@@ -251,9 +267,10 @@ def format_problems(frame: pl.DataFrame, ways: Mapping[str, Any]) -> str:
         The table in Markdown.
     """
     last = frame.filter(pl.col("trials") == pl.col("trials").max())
+    finished = [way for way in ways if way in last["way"].unique()]
     rows = []
     for problem in last["problem"].unique(maintain_order=True):
         of_problem = last.filter(pl.col("problem") == problem)
-        found = [of_problem.filter(pl.col("way") == way) for way in ways]
+        found = [of_problem.filter(pl.col("way") == way) for way in finished]
         rows.append([problem, *map(_mean_and_error, found)])
-    return format_table(["problem", *ways], rows)
+    return format_table(["problem", *finished], rows)

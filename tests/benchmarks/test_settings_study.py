@@ -135,16 +135,20 @@ def test_run_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_means() -> None:
-    """Over problems first: each counts the same."""
-    rows = [("a", 0, 1.0), ("a", 1, 3.0), ("b", 0, 5.0), ("b", 1, 5.0)]
+    """Over the problems that all ways have; each counts the same."""
+    rows = [("a", "w", 1.0), ("a", "w", 3.0), ("b", "w", 5.0), ("b", "w", 5.0)]
+    rows += [("a", "v", 2.0), ("b", "v", 2.0), ("c", "v", 99.0)]
     frame = pl.DataFrame(
         [
-            {"problem": p, "way": "w", "seed": s, "trials": 9, "regret": r}
-            for p, s, r in rows
+            {"problem": p, "way": way, "seed": s, "trials": 9, "regret": r}
+            for s, (p, way, r) in enumerate(rows)
         ]
     )
     # The error of the mean of a is 1, that of b is 0; half of it remains.
-    assert "| w | 3.50 ± 0.50 | 2 |" in format_means(frame, {"w": {}})
+    text = format_means(frame, {"w": {}, "v": {}, "not run": {}})
+    assert "| w | 3.50 ± 0.50 | 2 |" in text
+    assert "| v | 2.00" in text
+    assert "not run" not in text
 
 
 def test_commands() -> None:
