@@ -43,7 +43,7 @@ def test_correlations() -> None:
 def test_is_a_covariance() -> None:
     """Also between categories: no eigenvalue is negative."""
     X = uniform(40, 5)
-    values = torch.linalg.eigvalsh(covariance(kernel(), X, X))
+    values = torch.linalg.eigvalsh(covariance(kernel(), X, X)).detach()
     assert float(values.min()) > -1e-12
 
 

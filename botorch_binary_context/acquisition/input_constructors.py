@@ -45,6 +45,7 @@ from botorch_binary_context.acquisition.one_shot import (
 from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
     SampledKnowledgeGradient,
 )
+from botorch_binary_context.acquisition.targeted import TargetedInformation
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.goals import AtReference, Goal, LinearGoal
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -198,6 +199,23 @@ def construct_inputs_challenge(
         A dict mapping the names of arguments to their values.
     """
     return {"model": model, "incumbent": incumbent, "X_pending": X_pending}
+
+
+@acqf_input_constructor(TargetedInformation)
+def construct_inputs_targeted_information(
+    model: LatentGP, target: Tensor, X_pending: Tensor | None = None
+) -> dict[str, Any]:
+    r"""Arguments of the targeted information.
+
+    Args:
+        model: The model.
+        target: The trial to learn about.
+        X_pending: The rows of pending trials.
+
+    Returns:
+        A dict mapping the names of arguments to their values.
+    """
+    return {"model": model, "target": target, "X_pending": X_pending}
 
 
 @acqf_input_constructor(ContextualBinaryKnowledgeGradient)

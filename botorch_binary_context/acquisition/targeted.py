@@ -34,11 +34,16 @@ class TargetedInformation(TrialAcquisitionFunction):
         >>> acqf(space.join(x, s))
     """
 
-    def __init__(self, model: LatentGP, target: Tensor) -> None:
+    target: Tensor
+
+    def __init__(
+        self, model: LatentGP, target: Tensor, X_pending: Tensor | None = None
+    ) -> None:
         r"""
         Args:
             model: A model of pass/fail outcomes or duels, with a probit likelihood.
             target: The trial to learn about, ``batch_shape x q x d``.
+            X_pending: The rows of pending trials.
         """
         super().__init__(model)
         if not isinstance(model.likelihood, ProbitLikelihood):
@@ -46,10 +51,15 @@ class TargetedInformation(TrialAcquisitionFunction):
                 "Expected ``model`` to have a ``ProbitLikelihood``, but got a "
                 f"{type(model.likelihood).__name__}."
             )
+        self.register_buffer("target", target)
+        self.set_X_pending(X_pending)
+
+    def prepare(self) -> None:
+        r"""What the model knows about the target."""
         with torch.no_grad():
-            self.target = model.values_of(target)
-            self.projected = self.target.project()  # batch_shape x n x 1
-            self.variance = self.target.moments()[1]  # batch_shape x 1
+            self._values = self.model.values_of(self.target)
+            self._projected = self._values.project()  # batch_shape x n x 1
+            self._variance = self._values.moments()[1]  # batch_shape x 1
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The mutual information, in ``[0, ln 2]``.
@@ -62,8 +72,8 @@ class TargetedInformation(TrialAcquisitionFunction):
         """
         trials = self.model.values_of(X)
         mean, variance = trials.moments()  # batch_shape x T
-        covar = trials.covariance(self.target, self.projected).squeeze(-1)
-        explained = torch.minimum(covar.square() / self.variance, variance)
+        covar = trials.covariance(self._values, self._projected).squeeze(-1)
+        explained = torch.minimum(covar.square() / self._variance, variance)
         noise = 1.0 + variance - explained
         return trials.unfold(
             self.model.likelihood.mutual_information(

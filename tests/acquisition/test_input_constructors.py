@@ -28,6 +28,7 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
     SampledKnowledgeGradient,
     Straddle,
+    TargetedInformation,
     WorstContext,
     acquisition,
 )
@@ -56,6 +57,7 @@ REQUIRED: dict[Any, dict[str, Any]] = {
     GlobalMutualInformation: {"space": BINARY.space},
     ExpectedAbsoluteVolumeChange: {"space": BINARY.space},
     Straddle: {},
+    TargetedInformation: {"target": double([[0.8, 0.3]])},
     ExpectedBestOption: {"space": BINARY.space},
 }
 SETTINGS: dict[Any, dict[str, Any]] = {
@@ -78,6 +80,7 @@ SETTINGS: dict[Any, dict[str, Any]] = {
     GlobalMutualInformation: {"num_points": 7, "level": 0.7},
     ExpectedAbsoluteVolumeChange: {"num_points": 7, "level": 0.7},
     Straddle: {"width": 1.0, "level": 0.7},
+    TargetedInformation: {"X_pending": double([[0.3, 0.4], [0.6, 0.1]])},
     ExpectedBestOption: {"goal": WORST},
 }
 PENDING = double([[0.3, 0.4], [0.3, 0.1]])

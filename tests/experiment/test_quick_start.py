@@ -55,7 +55,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> str:
         (("exclude", "JOURNAL", "1"), "trial 1: excluded\n"),
         (("include", "JOURNAL", "1"), "trial 1: included\n"),
         (("undo", "JOURNAL"), "trial 1: pending again\n"),
-        (("status", "JOURNAL"), "pass/fail, rule ucb-ald\n"),
+        (("status", "JOURNAL"), "pass/fail, rule ucb99-ald\n"),
         (("export", "JOURNAL"), "id,status,"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",

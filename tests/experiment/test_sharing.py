@@ -236,7 +236,9 @@ def test_repr(path: Path) -> None:
         experiment.tell(experiment.ask().id, 1)
         experiment.ask()
         assert repr(experiment) == (
-            f"Experiment({str(path)!r}, pass/fail, ucb-ald: 1 answered, 1 pending, "
+            f"Experiment({str(path)!r}, pass/fail, ucb99-ald: 1 answered, 1 pending, "
             "0 withdrawn)"
         )
-    assert repr(experiment) == f"Experiment({str(path)!r}, pass/fail, ucb-ald, closed)"
+    assert (
+        repr(experiment) == f"Experiment({str(path)!r}, pass/fail, ucb99-ald, closed)"
+    )

@@ -164,7 +164,9 @@ def test_mistakes() -> None:
         suggest(model, SPACE, context=1.5)
     with pytest.raises(InputDataError, match="``context`` to have one number for each"):
         suggest(model, SPACE, context=[0.1, 0.2])
-    with pytest.raises(InputDataError, match="``q`` to be at least 1, but got 0"):
+    with pytest.raises(
+        InputDataError, match="``q`` to be a whole number from 1 .* but got 0"
+    ):
         suggest(model, SPACE, q=0)
     plain = ContextSpace(SPACE.bounds)
     with pytest.raises(InputDataError, match="each of the 0 context columns"):

@@ -20,6 +20,7 @@ from botorch_binary_context import (
     MaximallyUncertainChallenge,
     PreferenceLaplaceGP,
     SearchOptions,
+    TargetedInformation,
     recommend,
     suggest,
 )
@@ -66,6 +67,12 @@ def information(model: AnyModel, trial: Tensor) -> Tensor:
     return BernoulliMutualInformation(model).evaluate(trial)
 
 
+def targeted(model: AnyModel, trial: Tensor) -> Tensor:
+    """What a trial tells about its own parameters in the reference context."""
+    rows = in_reference(trial).reshape(-1, *trial.shape[-2:])[0]
+    return TargetedInformation(model, rows).evaluate(trial)
+
+
 def knowledge_gradient(model: AnyModel, trial: Tensor) -> Tensor:
     return ContextualBinaryKnowledgeGradient(model, SPACE).evaluate(trial)
 
@@ -83,10 +90,14 @@ SCORES: dict[str, tuple[Score, ...]] = {
     "ucb99-ald": (bold_ucb, information),
     "lucb-ald": (latent_ucb, information),
     "ucb-fixed": (ucb,),
+    "ucb-target": (ucb, targeted),
+    "ucb99-target": (bold_ucb, targeted),
     "cbkg": (knowledge_gradient,),
     "kg": (knowledge_gradient,),
     "bald": (information,),
     "muc-ald": (challenge, information),
+    "muc-fixed": (challenge,),
+    "muc-target": (challenge, targeted),
 }
 
 
