@@ -202,6 +202,24 @@ def _resample(g: Tensor, log_weights: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
+class _State:
+    """Where chains are, and what is known there."""
+
+    z: Tensor
+    slope: Tensor  # of the likelihood relative to the sites, in coordinates
+    log_ratio: Tensor  # of the two
+
+    def where(self, chosen: Tensor, other: _State) -> _State:
+        """These chains where they are chosen, others elsewhere."""
+        rows = chosen.unsqueeze(-1)
+        return _State(
+            torch.where(rows, self.z, other.z),
+            torch.where(rows, self.slope, other.slope),
+            torch.where(chosen, self.log_ratio, other.log_ratio),
+        )
+
+
+@dataclass(frozen=True)
 class _Chains:
     """Chains in coordinates ``z`` that are standard normal under the base measure.
 
@@ -249,42 +267,42 @@ class _Chains:
         """
         if not z.numel():
             return z
-        g, at = self._evaluate(z)
-        weight = (at.value - self._site(g)).sum(dim=-1)
-        return _resample(z, weight)
+        return _resample(z, self._log_ratio(*self._evaluate(z)))
 
     def _site(self, g: Tensor) -> Tensor:
         return g * (self.sites.location - self.sites.precision * g / 2)
 
     def run(self, z: Tensor, num_turns: int) -> Tensor:
         """The contrasts of chains after some turns."""
+        g, at = self._evaluate(z)
+        state = _State(z, self._slope(g, at), self._log_ratio(g, at))
         steps = STEPS
         for _ in range(num_turns):
-            z, acceptance = self._turn(z, steps)
+            state, acceptance = self._turn(state, steps)
             while acceptance < LEAST_ACCEPTANCE and steps < MAX_STEPS:
                 steps = 2 * steps
-                z, acceptance = self._turn(z, steps)
-        return self.center + _apply(self.root, z)
+                state, acceptance = self._turn(state, steps)
+        return self.center + _apply(self.root, state.z)
 
-    def _turn(self, z: Tensor, steps: int) -> tuple[Tensor, float]:
+    def _turn(self, begin: _State, steps: int) -> tuple[_State, float]:
         """A quarter of a turn of every chain, and the share of those accepted."""
-        p = torch.randn_like(z)
+        x, slope = begin.z, begin.slope
+        p = torch.randn_like(x)
+        before = begin.log_ratio - _energy(x, p)
         # Of different lengths, so that no chain comes back to where it began.
-        length = (0.5 + torch.rand_like(z[..., :1])) * math.pi / 2 / steps
+        length = (0.5 + torch.rand_like(x[..., :1])) * math.pi / 2 / steps
         cos, sin = length.cos(), length.sin()
-        g, at = self._evaluate(z)
-        slope, before = self._slope(g, at), self._log_density(g, at, z, p)
-        x = z
         for _ in range(steps):
             p = torch.addcmul(p, length, slope, value=0.5)
             x, p = cos * x + sin * p, cos * p - sin * x
             g, at = self._evaluate(x)
             slope = self._slope(g, at)
             p = torch.addcmul(p, length, slope, value=0.5)
-        gain = self._log_density(g, at, x, p) - before
+        end = _State(x, slope, self._log_ratio(g, at))
+        gain = end.log_ratio - _energy(x, p) - before
         accepted = torch.rand_like(gain).log() < gain
-        z = torch.where(accepted.unsqueeze(-1), x, z)
-        return z, float(accepted.to(z).mean()) if accepted.numel() else 1.0
+        share = float(accepted.to(x).mean()) if accepted.numel() else 1.0
+        return end.where(accepted, begin), share
 
     def _evaluate(self, z: Tensor) -> tuple[Tensor, LogDerivatives]:
         """The contrasts, and their likelihood."""
@@ -296,12 +314,14 @@ class _Chains:
         relative = at.gradient - self.sites.location + self.sites.precision * g
         return _apply(self.root.mT, relative)
 
-    def _log_density(
-        self, g: Tensor, at: LogDerivatives, z: Tensor, p: Tensor
-    ) -> Tensor:
-        """That of coordinates and momenta."""
-        normal = (z.square() + p.square()).sum(dim=-1) / 2
-        return (at.value - self._site(g)).sum(dim=-1) - normal
+    def _log_ratio(self, g: Tensor, at: LogDerivatives) -> Tensor:
+        """The log of what the likelihood is to the sites."""
+        return (at.value - self._site(g)).sum(dim=-1)
+
+
+def _energy(z: Tensor, p: Tensor) -> Tensor:
+    """That of coordinates and momenta under the base measure."""
+    return (z.square() + p.square()).sum(dim=-1) / 2
 
 
 def _apply(matrix: Tensor, vectors: Tensor) -> Tensor:
