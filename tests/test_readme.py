@@ -23,8 +23,8 @@ def run_block(block: str) -> dict[str, Any]:
 
 def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first, second, third, goals, fourth = python_blocks()
-    loop = run_block(first + second + third + goals)  # which go on with its model
+    *blocks, last = python_blocks()
+    loop = run_block("".join(blocks))  # which go on with the model of the first
     assert abs(float(loop["best"]) - 0.7) < 0.1
     assert loop["exact"].mean.shape == loop["trials"].shape[:1] + (1,)
     assert loop["trial"].shape == (1, 2)
@@ -33,7 +33,8 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert loop["batch"].shape == (4, 2)
     assert loop["today"][0, 0] == 0.5
     assert loop["gentle"].shape == (1, 2)
-    experiment = run_block(fourth)
+    assert loop["averaged"].model is loop["model"]
+    experiment = run_block(last)
     best = experiment["best"]
     assert set(best.parameters) == set(best.uncertainty) == {"sphere", "cylinder"}
     assert 0 < best.success_probability({"size": 0.2}).mean < 1
