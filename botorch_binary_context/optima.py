@@ -4,6 +4,7 @@ Where the best parameters may be, and how much better than given ones they are.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -22,6 +23,8 @@ from botorch_binary_context.sampling.paths import (
     PosteriorSamplePaths,
     draw_exact_paths,
 )
+
+MAX_STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ def draw_optima(
     num_draws: int = 64,
     seed: int = 0,
     num_contrasts: int = 2048,
+    steps: Tensor | None = None,
 ) -> OptimumDraws:
     r"""Draw functions from the true posterior and find their optima.
 
@@ -66,6 +70,8 @@ def draw_optima(
         num_contrasts: The number of draws, over all hyperparameters, of what the trials
             observed; those of ``model.exact_posterior`` with as many and the same seed
             are used again.
+        steps: How far apart the values of each parameter are that can be shown, zero if
+            there is no end of them, ``d - m`` numbers; None if that is so for all.
 
     Returns:
         The draws.
@@ -92,7 +98,8 @@ def draw_optima(
             return paths(space.at_reference(x).unsqueeze(-2)).squeeze(-1)
 
         bounds = space.parameter_bounds
-        near, hill = maximize_from(values_at, starts, bounds, ROUGH_PATH_SEARCH)
+        hillside = starts if steps is None else _walk(values_at, starts, bounds, steps)
+        near, hill = maximize_from(values_at, hillside, bounds, ROUGH_PATH_SEARCH)
         optima = torch.where((hill > maxima).unsqueeze(-1), near, optima)
         best = torch.maximum(maxima, hill)
         losses = (best - values_at(starts[0])).clamp_min(0.0)
@@ -100,6 +107,23 @@ def draw_optima(
     return OptimumDraws(
         *[values.flatten(0, 1) for values in (optima, near, losses, slopes)]
     )
+
+
+def _walk(
+    values_at: Callable[[Tensor], Tensor], x: Tensor, bounds: Tensor, steps: Tensor
+) -> Tensor:
+    """Uphill from one value that can be shown to the next, where there is no slope."""
+    moves = torch.diag(steps)[steps > 0]
+    moves = torch.cat([torch.zeros_like(moves[:1]), moves, -moves])
+    low, high = bounds
+    for _ in range(MAX_STEPS if len(moves) else 0):
+        around = x + moves.view(-1, *[1] * (x.ndim - 2), x.shape[-1])
+        around = around.clamp(low, high)
+        best = values_at(around).argmax(dim=0, keepdim=True)  # the first is to stay
+        if not bool(best.any()):
+            break
+        x = around.gather(0, best.unsqueeze(-1).expand_as(x))
+    return x
 
 
 def _slopes(

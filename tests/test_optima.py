@@ -3,12 +3,29 @@ r"""Tests of draws of the optimum."""
 from __future__ import annotations
 
 import torch
+from botorch.models.transforms.input import ChainedInputTransform, InputTransform
+from torch import Tensor
 
 from botorch_binary_context import AveragedGP, ContextSpace, psychometric_gp, recommend
 from botorch_binary_context.optima import OptimumDraws, draw_optima
 
 BOUNDS = torch.tensor([[-1.0, 0.0], [1.0, 1.0]], dtype=torch.double)
 SPACE = ContextSpace(BOUNDS, context_dims=[0], reference_context=[0.2])
+
+
+class Round(InputTransform):
+    """Takes a column to the nearest of some even values."""
+
+    transform_on_train = transform_on_eval = transform_on_fantasize = True
+
+    def __init__(self, indices: list[int], num: int) -> None:
+        super().__init__()
+        self.indices, self.num = indices, num
+
+    def transform(self, X: Tensor) -> Tensor:
+        X = X.clone()
+        X[..., self.indices] = (X[..., self.indices] * self.num).round() / self.num
+        return X
 
 
 def make_averaged(n: int = 40) -> AveragedGP:
@@ -69,6 +86,23 @@ class TestDrawOptima:
         found = draw(averaged, recommend(averaged.model, SPACE))
         assert ((found.near - 0.7).abs() < 0.25).double().mean() > 0.9
         assert found.near.std() <= found.optima.std() + 1e-6
+
+    def test_walks_where_there_is_no_slope(self):
+        """Of a parameter of which nine values can be shown."""
+        averaged = make_averaged(60)
+        model = averaged.model
+        model.input_transform = ChainedInputTransform(
+            snap=Round(indices=[1], num=8), rest=model.input_transform
+        )
+        model.train()
+        snapped = AveragedGP(model.eval(), num_draws=8)
+        start = torch.tensor([0.25], dtype=torch.double)
+        steps = torch.tensor([1 / 8], dtype=torch.double)
+        stuck = draw_optima(snapped, SPACE, start, 32)
+        found = draw_optima(snapped, SPACE, start, 32, steps=steps)
+        assert (stuck.near == 0.25).all()
+        assert ((found.near * 8).round() / 8 - found.near).abs().max() < 1e-9
+        assert ((found.near - 0.7).abs() < 0.25).double().mean() > 0.9
 
     def test_repeats_itself(self):
         averaged = make_averaged(10)

@@ -72,7 +72,13 @@ class Recommendation:
         space = self._encoder.context_space
         with computing():
             return draw_optima(
-                self._averaged, space, best, NUM_PATHS, self._seed, NUM_SAMPLES
+                self._averaged,
+                space,
+                best,
+                NUM_PATHS,
+                self._seed,
+                NUM_SAMPLES,
+                self._encoder.steps(),
             )
 
     @cached_property

@@ -168,6 +168,21 @@ class Encoder:
             position += sum(part.num_columns for part in parts_of(p))
         return found
 
+    def steps(self) -> Tensor | None:
+        r"""How far apart the values of the parameters are that can be shown.
+
+        Returns:
+            A number for each column of the parameters, zero if there is no end of its
+            values or if it is that of a category; None if that is so for all.
+        """
+        found = []
+        for part in self.space.parts:
+            is_number = part.choices is not None and part.num_columns == 1
+            gaps = max(len(part.choices or ()) - 1, 1)
+            found += [1.0 / gaps if is_number else 0.0] * part.num_columns
+        steps = torch.tensor(found, dtype=torch.float64, device="cpu")
+        return steps if bool(steps.any()) else None
+
     def encode_context(self, context: Values) -> Tensor:
         r"""The columns of a context.
 
