@@ -226,7 +226,7 @@ def write_report(root: Path) -> Path:
         The path of the Markdown file.
     """
     folder = root / NAME
-    frame = pl.concat([pl.read_parquet(p) for p in sorted(folder.rglob("*.parquet"))])
+    frame = store.read_tables(folder)
     conclusions = folder / "conclusions.md"
     sections = [
         f"# The study `{NAME}`\n\nThe mean error of the threshold, as a share of the "

@@ -235,7 +235,7 @@ def write_report(root: Path) -> Path:
         The path of the Markdown file.
     """
     folder = root / NAME
-    frame = pl.concat([pl.read_parquet(p) for p in sorted(folder.glob("*.parquet"))])
+    frame = store.read_tables(folder)
     rows = []
     for key, group in frame.group_by(["study", "criterion"], maintain_order=True):
         loss = group["loss"]

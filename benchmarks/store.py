@@ -113,6 +113,20 @@ def read_table(path: Path) -> pl.DataFrame | None:
     return frame
 
 
+def read_tables(folder: Path) -> pl.DataFrame:
+    r"""All tables of a folder as one.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The table; without columns if there are none, or none that can be read.
+    """
+    frames = [read_table(path) for path in sorted(folder.rglob("*.parquet"))]
+    found = [frame for frame in frames if frame is not None]
+    return pl.concat(found) if found else pl.DataFrame()
+
+
 def _ignore(path: Path, reason: str) -> None:
     warnings.warn(f"Ignoring {path}: {reason}.", BotorchWarning, stacklevel=4)
 

@@ -106,7 +106,7 @@ def threshold_band(model: LatentGP, line: Tensor, level: float, width: float) ->
         width: The quantiles, as standard deviations from the mean of ``f``.
 
     Returns:
-        The band, centred at the median, of positions between 0 and ``n - 1``; minus
+        The band, centered at the median, of positions between 0 and ``n - 1``; minus
         infinity if the first trial is below the level already, plus infinity if none
         is.
     """
@@ -117,7 +117,11 @@ def threshold_band(model: LatentGP, line: Tensor, level: float, width: float) ->
 
 
 def exact_latent_band(
-    model: ExactModel, trials: Tensor, credible: float, num_samples: int = NUM_SAMPLES
+    model: ExactModel,
+    trials: Tensor,
+    credible: float,
+    num_samples: int = NUM_SAMPLES,
+    seed: int = 0,
 ) -> Band:
     r"""The median of the latent function and its credible interval, by sampling.
 
@@ -126,11 +130,12 @@ def exact_latent_band(
         trials: A ``... x d`` tensor.
         credible: The probability of the interval.
         num_samples: The number of draws from the true posterior.
+        seed: The seed of the draws.
 
     Returns:
         The band, centered at the median.
     """
-    posterior = model.exact_posterior(trials.unsqueeze(-2), num_samples)
+    posterior = model.exact_posterior(trials.unsqueeze(-2), num_samples, seed)
     quantiles = posterior.quantile(_tails(trials, credible))[..., 0, 0]
     return Band(*quantiles.unbind())
 
@@ -140,6 +145,7 @@ def exact_probability_band(
     candidates: Tensor,
     credible: float,
     num_samples: int = NUM_SAMPLES,
+    seed: int = 0,
 ) -> Band:
     r"""The success probability and its credible interval, by sampling.
 
@@ -148,11 +154,12 @@ def exact_probability_band(
         candidates: A ``... x q x d`` tensor of trials or duels.
         credible: The probability of the interval.
         num_samples: The number of draws from the true posterior.
+        seed: The seed of the draws.
 
     Returns:
         The band, centered at the mean.
     """
-    posterior = model.exact_posterior(candidates, num_samples)
+    posterior = model.exact_posterior(candidates, num_samples, seed)
     tails = _tails(candidates, credible)[1:]
     low, high = posterior.probability_quantile(tails)[..., 0, 0].unbind()
     return Band(posterior.probability[..., 0, 0], low, high)
@@ -164,6 +171,7 @@ def exact_threshold_band(
     level: float,
     credible: float,
     num_samples: int = NUM_SAMPLES,
+    seed: int = 0,
 ) -> Band:
     r""":func:`threshold_band` of the true posterior.
 
@@ -173,11 +181,12 @@ def exact_threshold_band(
         level: The level.
         credible: The probability of the interval.
         num_samples: The number of draws from the true posterior.
+        seed: The seed of the draws.
 
     Returns:
         The band, centered at the median.
     """
-    band = exact_latent_band(model, line, credible, num_samples)
+    band = exact_latent_band(model, line, credible, num_samples, seed)
     return Band(*[first_fall(curve, level) for curve in band])
 
 

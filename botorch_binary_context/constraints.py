@@ -108,7 +108,7 @@ class Constraints:
         for _ in range(PROJECTIONS):
             for normal, offset in planes:
                 direction = normal * free
-                length = direction.square().sum().clamp_min(1e-300)
+                length = direction.square().sum().clamp_min(torch.finfo(X.dtype).tiny)
                 lack = (offset - X @ normal).clamp_min(0.0)
                 X = X + (lack / length).unsqueeze(-1) * direction
             X = torch.where(free > 0, X.clamp(low, high), X)

@@ -3,7 +3,8 @@ Posteriors of labels and of the class probability.
 
 A model's latent posterior is a Gaussian. What an experimenter sees is a label, and what
 they ask for is often the probability of success: each is a BoTorch posterior here, with
-exact moments and with samples that follow from the joint latent posterior.
+exact moments and with samples that follow from the joint latent posterior. The true
+posterior, of which that Gaussian is an approximation, is a mixture of many.
 """
 
 from __future__ import annotations

@@ -113,5 +113,7 @@ class PendingOutcomes:
         expected = self.values.model.likelihood.expected_probability
         success = expected(means.flatten(-2), left.flatten(-2)).view_as(means)
         probability = self.weights.sum(dim=-2, keepdim=True)  # ... x 1 x 2^P
-        given = (success @ self.weights) / probability.clamp_min(1e-300)
+        given = (success @ self.weights) / probability.clamp_min(
+            torch.finfo(probability.dtype).tiny
+        )
         return (probability * bernoulli_entropy(given.clamp(0.0, 1.0))).sum(dim=-1)

@@ -254,20 +254,21 @@ class Experiment(Logbook):
         seed = self._chooser.seed("recommend")
         with computing():
             self._warn_of_contradictions()
-            return make_recommendation(self.model(), self.encoder, seed)
+            model = self.model()
+            asking = self._model(self._read_state(), levels=True)
+            return make_recommendation(model, asking, self.encoder, seed)
 
-    def progress(self) -> list[Progress]:
+    def progress(self, best: Recommendation | None = None) -> list[Progress]:
         r"""How far the experiment is from each end that its settings give.
+
+        Args:
+            best: What is recommended now, if that is known already.
 
         Returns:
             An entry for each of them; none if the settings do not say when to stop.
         """
         stop = self.settings.stop
-        if stop is None:
-            return []
-        num_answers = len(self._read_state().answered)
-        best = self.recommend() if num_answers else None
-        return measure_progress(stop, num_answers, best)
+        return [] if stop is None else self._measure(stop, best)
 
     def should_stop(self, tolerance: float | None = None) -> bool:
         r"""Whether the experiment has gone on for long enough.
@@ -279,13 +280,15 @@ class Experiment(Logbook):
         Returns:
             Whether one of the ends is reached.
         """
-        if tolerance is not None:
-            num_answers = len(self._read_state().answered)
-            best = self.recommend() if num_answers else None
-            ends = measure_progress(Stop(loss=tolerance), num_answers, best)
-        else:
-            ends = self.progress()
-        return any(end.reached for end in ends)
+        if tolerance is None:
+            return any(end.reached for end in self.progress())
+        return any(end.reached for end in self._measure(Stop(loss=tolerance), None))
+
+    def _measure(self, stop: Stop, best: Recommendation | None) -> list[Progress]:
+        num_answers = len(self._read_state().answered)
+        if best is None and num_answers and stop.needs_recommendation:
+            best = self.recommend()
+        return measure_progress(stop, num_answers, best)
 
     def _warn_of_contradictions(self) -> None:
         answered = self._read_state().answered

@@ -114,6 +114,11 @@ def check_interleaving(
                 f"Expected ``{name}`` to be a number from 0 to 0.5, but got "
                 f"{quote(rate)}."
             )
+    if catch_rate + easy_rate > 0.5:
+        raise InputDataError(
+            "Expected ``catch_rate`` and ``easy_rate`` to sum to at most 0.5, but got "
+            f"{catch_rate} and {easy_rate}."
+        )
     if catch_rate and not catch:
         raise InputDataError(
             "Expected ``catch`` to say what catch trials show, values of contexts or "

@@ -58,6 +58,7 @@ class Recommendation:
     parameters: Values
     num_answers: int
     _model: LatentGP
+    _asking: LatentGP  # which knows only the levels of contexts
     _encoder: Encoder
     _seed: int = 0
 
@@ -105,8 +106,9 @@ class Recommendation:
 
         Args:
             unit: The name of a context in whose units to tell it: how much easier
-                tests must be to make up for it. By default that of the only context
-                along which tests become harder, or else units of the latent function.
+                tests must be to make up for it, by the mean slope along its range. By
+                default that of the only context along which tests become harder, or
+                else units of the latent function.
             level: The probability of not losing more than ``high``.
 
         Returns:
@@ -117,15 +119,29 @@ class Recommendation:
         high = float(losses.quantile(level))
         return Loss(float(losses.mean()), high, name)
 
+    @property
+    def is_graded(self) -> bool:
+        """Whether tests become harder by the answers so far, if that gives a unit."""
+        context = self._unit(None)
+        return context is None or self._steepness(context) > 0.0
+
+    def _steepness(self, context: Context) -> float:
+        """By how much the latent function falls from the easiest to the hardest."""
+        position = [c.name for c in self._encoder.space.contexts].index(context.name)
+        easiest, hardest = context.difficulties(2, self._encoder.centred)
+        rise = self._optima.slopes[..., position]
+        return float((rise * (easiest - hardest).sign()).mean())
+
     def value_of_next_trial(self) -> float:
         r"""By how much the next trial is expected to improve the recommendation.
 
         Returns:
-            The maximum of the knowledge gradient, in units of the latent function.
+            The maximum of the knowledge gradient over trials that can be shown, in
+            units of the latent function, with the hyperparameters as they were learned.
         """
+        space = self._encoder.context_space
         with computing():
-            value = value_of_next_trial(self._model, self._encoder.context_space)
-        return float(value)
+            return float(value_of_next_trial(self._asking, space, seed=self._seed))
 
     def region(self, tolerance: float, unit: str | None = None) -> Region | None:
         r"""How far each parameter alone may be moved at little expected loss.
@@ -158,12 +174,13 @@ class Recommendation:
         context = self._unit(unit)
         if context is None:
             return self._optima.losses, None
-        position = [c.name for c in self._encoder.space.contexts].index(context.name)
-        rise = self._optima.slopes[..., position]
+        steep = self._steepness(context)
         low, high = context.bounds
-        easiest, hardest = context.difficulties(2, self._encoder.centred)
-        steep = rise * (easiest - hardest).sign()
-        steep = steep.clamp_min(torch.finfo(rise.dtype).tiny)
+        if not steep > 0.0:
+            raise UnsupportedError(
+                f"Expected tests to become harder along {context.name!r} to tell a "
+                "loss in its unit, but by the answers so far they do not."
+            )
         return self._optima.losses * ((high - low) / steep), context.name
 
     def _unit(self, name: str | None) -> Context | None:
@@ -236,7 +253,7 @@ class Recommendation:
         )
         with computing(), torch.no_grad():
             band = exact_threshold_band(
-                self._averaged, line, latent, level, NUM_SAMPLES
+                self._averaged, line, latent, level, NUM_SAMPLES, self._seed
             )
         median, *ends = (
             varied.at_difficulty(float(position) / (NUM_VALUES - 1))
@@ -270,7 +287,9 @@ class Recommendation:
         _check_level(level)
         X = self._encoder.encode(self._complete(context), sides)
         with computing(), torch.no_grad():
-            band = exact_probability_band(self._averaged, X, level, NUM_SAMPLES)
+            band = exact_probability_band(
+                self._averaged, X, level, NUM_SAMPLES, self._seed
+            )
         return Estimate(*map(float, band))
 
     def _complete(self, context: Values | None) -> Values:
@@ -308,11 +327,14 @@ def _check_level(level: float) -> None:
         )
 
 
-def make_recommendation(model: LatentGP, encoder: Encoder, seed: int) -> Recommendation:
+def make_recommendation(
+    model: LatentGP, asking: LatentGP, encoder: Encoder, seed: int
+) -> Recommendation:
     r"""The inferred best parameters of a model.
 
     Args:
         model: The model of the answers.
+        asking: The same model, which knows only the levels of contexts.
         encoder: The way to the user's units.
         seed: The seed of the draws from the posterior.
 
@@ -325,6 +347,7 @@ def make_recommendation(model: LatentGP, encoder: Encoder, seed: int) -> Recomme
         parameters=encoder.decode_parameters(best),
         num_answers=model.train_targets.shape[-1],
         _model=model,
+        _asking=asking,
         _encoder=encoder,
         _seed=seed,
     )

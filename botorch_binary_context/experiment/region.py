@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import torch
 
+from botorch_binary_context.experiment.angles import Periodic
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.variables import (
     Categorical,
@@ -33,7 +34,8 @@ def find_region(
         tolerance: By how much the posterior mean in the reference context may fall.
 
     Returns:
-        For each number an interval around its value, for each category the values.
+        For each number an interval around its value (of a periodic one from the first
+        end upwards to the second, which may be smaller), for each category the values.
     """
     region: Region = {}
     for part in encoder.space.parts:
@@ -45,7 +47,8 @@ def find_region(
             region[part.name] = [value for value, fits in good if fits]
         else:
             position = values.index(parameters[part.name])
-            region[part.name] = _interval_around(position, values, is_good)
+            wraps = isinstance(part, Periodic)
+            region[part.name] = _interval_around(position, values, is_good, wraps)
     return region
 
 
@@ -77,11 +80,14 @@ def _drops(
 
 
 def _interval_around(
-    position: int, values: list[Value], is_good: list[bool]
+    position: int, values: list[Value], is_good: list[bool], wraps: bool
 ) -> tuple[float, float]:
+    number = len(values)
+    first, last = (position - number + 1, position) if wraps else (0, number - 1)
     low = high = position
-    while low > 0 and is_good[low - 1]:
+    while low > first and is_good[(low - 1) % number]:
         low -= 1
-    while high + 1 < len(values) and is_good[high + 1]:
+    last = low + number - 1 if wraps else last
+    while high < last and is_good[(high + 1) % number]:
         high += 1
-    return float(values[low]), float(values[high])
+    return float(values[low % number]), float(values[high % number])

@@ -146,6 +146,7 @@ class Settings:
             _check_count("seed", self.seed)
         self._check_size()
         self._check_names()
+        self._check_stop()
         if self.combinations is not None:
             self._check_combinations()
         if not isinstance(self.combinations, str | None):
@@ -164,6 +165,25 @@ class Settings:
                     f"Expected ``{name}`` to be a {kind.__name__}, but got "
                     f"{quote(value)}."
                 )
+
+    def _check_stop(self) -> None:
+        if self.stop is None:
+            return
+        if not isinstance(self.stop, Stop):
+            raise InputDataError(
+                f"Expected ``stop`` to be a Stop or None, but got {quote(self.stop)}."
+            )
+        graded = [c for c in self.space.contexts if c.harder is not None]
+        has_threshold = self.feedback.functional.sees_level and len(graded) == 1
+        if self.stop.threshold_width is not None and not (
+            has_threshold and len(self.space.contexts) == 1
+        ):
+            raise UnsupportedError(
+                "Expected pass/fail outcomes and one context that says which way is "
+                "``harder`` with ``threshold_width`` of ``stop``, but got "
+                f"{self.feedback.kind} and contexts "
+                f"{[c.name for c in self.space.contexts]}."
+            )
 
     def _check_size(self) -> None:
         """The searches and quasi-random points of a trial end somewhere."""

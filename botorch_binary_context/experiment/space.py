@@ -178,7 +178,8 @@ class Encoder:
         found = []
         for part in self.space.parts:
             is_number = part.choices is not None and part.num_columns == 1
-            gaps = max(len(part.choices or ()) - 1, 1)
+            closed = isinstance(part, Periodic)  # its last value is before its first
+            gaps = max(len(part.choices or ()) - (not closed), 1)
             found += [1.0 / gaps if is_number else 0.0] * part.num_columns
         steps = torch.tensor(found, dtype=torch.float64, device="cpu")
         return steps if bool(steps.any()) else None

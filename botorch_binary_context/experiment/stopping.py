@@ -53,6 +53,11 @@ class Stop:
                     f"{quote(limit)}."
                 )
 
+    @property
+    def needs_recommendation(self) -> bool:
+        """Whether more is needed than the number of answers."""
+        return any(getattr(self, f.name) for f in fields(self) if f.name != "answers")
+
 
 def _is_positive(limit: Any) -> bool:
     is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
@@ -102,7 +107,8 @@ def measure_progress(
 
 
 def _loss(best: Recommendation) -> float:
-    return best.expected_loss().mean
+    # Where tests do not become harder, by the answers so far, there is no unit.
+    return best.expected_loss().mean if best.is_graded else math.inf
 
 
 def _width(best: Recommendation) -> float:

@@ -84,7 +84,9 @@ def joint_root(covariance: Tensor) -> Tensor:
         A ``... x K x K`` tensor.
     """
     diagonal = covariance.diagonal(dim1=-2, dim2=-1)
-    noise = JITTER * diagonal.detach().mean(dim=-1, keepdim=True)
+    # What rounding does to so many numbers.
+    share = max(JITTER, 10 * diagonal.shape[-1] * torch.finfo(covariance.dtype).eps)
+    noise = share * diagonal.detach().mean(dim=-1, keepdim=True)
     lifted = covariance.diagonal_scatter(diagonal + noise, dim1=-2, dim2=-1)
     return torch.linalg.cholesky(lifted)
 

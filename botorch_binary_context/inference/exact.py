@@ -36,7 +36,7 @@ from botorch_binary_context.likelihoods.base import LogDerivatives
 WIDENING = 0.8
 COLD_TURNS = 6
 WARM_TURNS = 3
-# Of a turn: how many steps it takes at first, and how many are taken at least.
+# Of a turn: how many steps it takes at first, and at most.
 STEPS, MAX_STEPS = 4, 64
 LEAST_ACCEPTANCE = 0.65
 # Directions in which contrasts hardly vary, relative to the largest.

@@ -4,10 +4,13 @@ A model averaged over what its hyperparameters may be.
 
 from __future__ import annotations
 
+from botorch.exceptions import InputDataError
 from torch import Tensor
 
+from botorch_binary_context.checks import check_kind
 from botorch_binary_context.models.hyperparameters import draw_hyperparameters
 from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.batching import expand_batch
 from botorch_binary_context.posteriors import AveragedPosterior
 
 
@@ -29,6 +32,11 @@ class AveragedGP:
             num_draws: The number of draws of the hyperparameters.
             seed: The seed of the draws.
         """
+        check_kind("model", model, LatentGP)
+        if num_draws < 2:
+            raise InputDataError(
+                f"Expected ``num_draws`` to be at least 2, but got {num_draws}."
+            )
         self.model = model
         self.draws = draw_hyperparameters(model, num_draws, seed)
 
@@ -52,7 +60,7 @@ class AveragedGP:
             A posterior over the ``q`` latent values.
         """
         num_batch = len(self.model.batch_shape)
-        X = X.unsqueeze(-3 - num_batch)
+        X = expand_batch(X, self.model.batch_shape).unsqueeze(-3 - num_batch)
         each = -(-num_samples // self.num_draws)
         parts = self.draws.exact_posterior(X, each, seed)
         return AveragedPosterior(parts, dim=-2 - num_batch)

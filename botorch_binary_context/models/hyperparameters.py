@@ -120,6 +120,11 @@ def _choose(u: Tensor, log_weights: Tensor) -> Tensor:
     Most weights are nearly equal, and most draws are then chosen once, which keeps them
     evenly spread.
     """
+    if not bool(log_weights.isfinite().any(dim=0).all()):
+        raise UnsupportedError(
+            "Expected hyperparameters of a finite evidence around those of ``model``, "
+            "but got none: learn them first."
+        )
     weights = log_weights.nan_to_num(nan=-torch.inf).softmax(dim=0).movedim(0, -1)
     number = weights.shape[-1]
     marks = (torch.arange(number, dtype=u.dtype, device=u.device) + 0.5) / number

@@ -312,7 +312,8 @@ class _Ascent:
     @classmethod
     def begin(cls, function: Function, U: Tensor) -> _Ascent:
         value, gradient = _evaluate(function, U)
-        steepness = gradient.abs().amax(dim=-1, keepdim=True).clamp_min(1e-300)
+        steepness = gradient.abs().amax(dim=-1, keepdim=True)
+        steepness = steepness.clamp_min(torch.finfo(gradient.dtype).tiny)
         identity = torch.eye(U.shape[-1], dtype=U.dtype, device=U.device)
         H = identity * (FIRST_STEP / steepness).unsqueeze(-1)
         direction, slope = _ascent_direction(U, gradient, H)
@@ -370,7 +371,7 @@ def _update(H: Tensor, step: Tensor, change: Tensor) -> Tensor:
     curvature = _dot(step, change).unsqueeze(-1)
     s, y = step.unsqueeze(-1), change.unsqueeze(-1)
     Hy = H @ y
-    yHy = (y.mT @ Hy).clamp_min(1e-300)
+    yHy = (y.mT @ Hy).clamp_min(torch.finfo(y.dtype).tiny)
     outer = s @ Hy.mT
     updated = (
         H

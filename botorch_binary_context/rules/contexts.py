@@ -9,6 +9,7 @@ from torch import Tensor
 
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
 from botorch_binary_context.acquisition.targeted import TargetedInformation
+from botorch_binary_context.goals import AtContext, AtReference
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules.base import Selection
 
@@ -24,10 +25,16 @@ def most_informative(selection: Selection, parameters: Tensor) -> Tensor:
 
 
 def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
-    r"""The context whose outcome tells most about the reference context."""
+    r"""The context whose outcome tells most about the one that counts.
+
+    That of the goal, by default the reference context. With a goal of several contexts
+    it is :func:`most_informative`.
+    """
     if selection.space.num_contexts == 0:
         return at_random(selection, parameters)
-    target = selection.space.at_reference(parameters)
+    if not isinstance(selection.target, AtReference | AtContext):
+        return most_informative(selection, parameters)
+    target = selection.target.rows(selection.space, parameters).squeeze(-2)
     score = TargetedInformation(selection.model, target).evaluate
     return selection.maximize_context(score, parameters, CONTEXT_SEARCH)
 

@@ -132,6 +132,7 @@ def test_round_trip() -> None:
     [
         ({"catch_rate": 0.1}, "``catch`` to say what catch trials show"),
         ({"catch_rate": 0.7, "catch": BLANK}, "from 0 to 0.5, but got 0.7"),
+        ({"easy_rate": 0.4, "catch_rate": 0.2}, "sum to at most 0.5, but got 0.2 and"),
         ({"easy_rate": "often"}, "``easy_rate`` to be a number .* but got 'often'"),
         ({"catch": {"nois": 1}}, "``catch`` to have names .* but got 'nois'"),
         ({"catch": {"noise": 9}}, "``value`` of 'noise' to be from 0.* but got 9"),

@@ -17,11 +17,13 @@ from botorch_binary_context.experiment import (
     Context,
     NamedSpace,
     PassFail,
+    Periodic,
     Recommendation,
     Settings,
     Trial,
 )
 from botorch_binary_context.experiment.recommendation import make_recommendation
+from botorch_binary_context.experiment.stopping import Stop, measure_progress
 from botorch_binary_context.experiment.surrogate import Surrogate
 from tests.experiment.simulation import CONTINUOUS, MIXED, duels, pass_fail
 from tests.experiment.test_surrogate import make_trials
@@ -33,8 +35,9 @@ def recommendation(settings: Settings, n: int = 40) -> Recommendation:
 
 def recommend_from(settings: Settings, trials: list[Trial]) -> Recommendation:
     maker = Surrogate(settings)
-    model = maker.model(trials, maker.fit(trials) or {}, levels=False)
-    return make_recommendation(model, maker.encoder, seed=0)
+    learned = maker.fit(trials) or {}
+    model, asking = (maker.model(trials, learned, levels) for levels in (False, True))
+    return make_recommendation(model, asking, maker.encoder, seed=0)
 
 
 class TestParameters:
@@ -263,6 +266,16 @@ class TestLoss:
             assert best.expected_loss().unit is None
             assert best.expected_loss().mean == float(best._optima.losses.mean())
 
+    def test_tests_that_do_not_become_harder(self) -> None:
+        """Then there is no unit of difficulty to tell the loss in."""
+        best = graded("up", n=20)
+        draws = best._optima
+        best.__dict__["_optima"] = replace(draws, slopes=-draws.slopes)
+        assert not best.is_graded
+        with pytest.raises(UnsupportedError, match="harder along 'noise'"):
+            best.expected_loss()
+        assert measure_progress(Stop(loss=1e9), 20, best)[0].now == math.inf
+
     def test_falls(self) -> None:
         few, many = (recommendation(pass_fail(), n).expected_loss() for n in (8, 120))
         assert many.mean < few.mean
@@ -308,6 +321,21 @@ class TestRegion:
         assert everything is not None
         assert everything["window"] == ["hann", "box", "flat"]
         assert everything["taps"] == (1.0, 9.0)
+
+    def test_wraps(self) -> None:
+        """An angle of 2 degrees is between 170 and 10."""
+        settings = Settings(NamedSpace([Periodic("axis", 0, 180)]), seed=0)
+        angles = [float(3 * i) for i in range(60)]
+        trials = [
+            Trial(i + 1, {}, ({"axis": a},), "x", "now", "answered", a < 12 or a > 172)
+            for i, a in enumerate(angles)
+        ]
+        best: Any = recommend_from(settings, trials)
+        low, high = best.region(best.expected_loss().mean + 1.0)["axis"]
+        assert low > 160
+        assert high < 20
+        whole = best.region(1e3)["axis"]
+        assert (whole[0] - whole[1]) % 180 < 5
 
     def test_nothing(self) -> None:
         best = recommendation(pass_fail(), 10)

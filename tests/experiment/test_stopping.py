@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context.experiment import (
     Context,
+    Duels,
     Experiment,
     NamedSpace,
     PassFail,
@@ -112,6 +113,16 @@ class TestSettings:
         content = Settings(SPACE).to_dict()
         with pytest.raises(InputDataError, match=message):
             Settings.from_dict({**content, "stop": table})
+
+
+def test_ends_that_cannot_be_measured() -> None:
+    with pytest.raises(InputDataError, match="``stop`` to be a Stop or None"):
+        Settings(SPACE, stop="soon")  # pyright: ignore
+    narrow = Stop(threshold_width=0.1)
+    with pytest.raises(UnsupportedError, match="but got duels"):
+        Settings(SPACE, Duels(), stop=narrow)
+    with pytest.raises(UnsupportedError, match=r"contexts \[\]"):
+        Settings(NamedSpace(SPACE.parameters), stop=narrow)
 
 
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

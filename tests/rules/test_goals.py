@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
+from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 from botorch_binary_context import (
@@ -171,3 +172,26 @@ def test_mistakes() -> None:
     plain = ContextSpace(SPACE.bounds)
     with pytest.raises(InputDataError, match="each of the 0 context columns"):
         suggest(model, plain, context=0.5)
+
+
+PURPOSES = ("ald", "target")
+
+
+def test_targeted_contexts_follow_the_goal() -> None:
+    generator = torch.Generator().manual_seed(0)
+    X = torch.rand(12, 2, 2, dtype=torch.double, generator=generator)
+    X[:, 1, 0] = X[:, 0, 0]
+    near, far = RBFKernel(active_dims=[0]), RBFKernel(active_dims=[1])
+    near.lengthscale = far.lengthscale = 0.3  # pyright: ignore
+    Y = (X[:, :1, 1] > X[:, 1:, 1]).double()
+    model = PreferenceLaplaceGP(X, Y, covar_module=near * far)
+    chosen = [
+        suggest(model, SPACE, "muc-target", seed=0, goal=goal)[0, 0, 0]
+        for goal in (AtContext([0.1]), AtReference(), None)
+    ]
+    assert chosen[0] < 0.4
+    assert chosen[1] > 0.6
+    assert chosen[2] == chosen[1]
+    several = WorstContext([[0.1], [0.9]])
+    duels = [suggest(model, SPACE, f"muc-{s}", seed=0, goal=several) for s in PURPOSES]
+    assert torch.equal(*duels)

@@ -45,7 +45,7 @@ def recommend(arguments: argparse.Namespace) -> None:
     """
     with Experiment.open(arguments.journal) as experiment:
         best = experiment.recommend()
-        ends = experiment.progress()
+        ends = experiment.progress(best)
         context = experiment.settings.space.reference_context()
         context |= _parse_context(arguments.context)
         sees_level = experiment.settings.feedback.functional.sees_level
@@ -59,7 +59,7 @@ def recommend(arguments: argparse.Namespace) -> None:
         "parameters": dict(best.parameters),
         "uncertainty": best.uncertainty,
         "local_uncertainty": best.local_uncertainty,
-        "expected_loss": best.expected_loss()._asdict(),
+        "expected_loss": best.expected_loss()._asdict() if best.is_graded else None,
         "num_answers": best.num_answers,
         "context": context,
         "success_probability": estimate and estimate._asdict(),
@@ -74,7 +74,8 @@ def recommend(arguments: argparse.Namespace) -> None:
             f"{estimate.mean:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
         )
     lines += [_describe_threshold(name, t) for name, t in thresholds.items()]
-    lines.append(_describe_loss(best.expected_loss()))
+    if best.is_graded:
+        lines.append(_describe_loss(best.expected_loss()))
     lines += [_describe_end(end) for end in ends]
     show(arguments, data, *lines)
 

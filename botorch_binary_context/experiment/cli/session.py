@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
         ahead = stack.enter_context(ThreadPoolExecutor(max_workers=1))
         session = Session(experiments, ahead)
         for experiment in take_turns(experiments, arguments.order):
-            if session.num_answers == arguments.trials:
+            if session.num_answers == arguments.trials or session.is_over(experiment):
                 break
             if not session.ask(experiment):
                 break
@@ -79,6 +79,26 @@ class Session:
     def num_answers(self) -> int:
         """How many answers were given and not taken back."""
         return len(self._answered)
+
+    def is_over(self, experiment: Experiment) -> bool:
+        r"""Say so if an experiment has come to one of the ends of its settings.
+
+        Ends that take a recommendation to see are looked for at every fifth answer.
+
+        Args:
+            experiment: The experiment.
+
+        Returns:
+            Whether it has.
+        """
+        stop = experiment.settings.stop
+        if stop is None or (stop.needs_recommendation and self.num_answers % 5):
+            return False
+        reached = [end for end in experiment.progress() if end.reached]
+        for end in reached:
+            name = end.criterion.replace("_", " ")
+            print(f"{name}: {end.now:.3g} of {end.limit:g}, the experiment can stop")
+        return bool(reached)
 
     def ask(self, experiment: Experiment) -> bool:
         r"""Show the next trial of an experiment, or one that waits for its answer.
