@@ -181,7 +181,7 @@ def test_targeted_contexts_follow_the_goal() -> None:
     generator = torch.Generator().manual_seed(0)
     X = torch.rand(12, 2, 2, dtype=torch.double, generator=generator)
     X[:, 1, 0] = X[:, 0, 0]
-    near, far = RBFKernel(active_dims=[0]), RBFKernel(active_dims=[1])
+    near, far = RBFKernel(active_dims=(0,)), RBFKernel(active_dims=(1,))
     near.lengthscale = far.lengthscale = 0.3  # pyright: ignore
     Y = (X[:, :1, 1] > X[:, 1:, 1]).double()
     model = PreferenceLaplaceGP(X, Y, covar_module=near * far)
