@@ -61,7 +61,8 @@ class CategoryKernel(Kernel):
                 f"Expected ``active_dims`` to be {sum(self.sizes)} columns, one for "
                 f"each value, but got {len(dims)}."
             )
-        raw = torch.zeros(*batch_shape, len(self.sizes))
+        device = torch.get_default_device()
+        raw = torch.zeros(*batch_shape, len(self.sizes), device=device)
         self.register_parameter("raw_correlation", torch.nn.Parameter(raw))
         self.register_constraint("raw_correlation", Interval(0.0, 1.0))
         if correlation_prior is not None:

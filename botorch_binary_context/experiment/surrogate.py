@@ -33,6 +33,7 @@ from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
 from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.power_vectors import PowerVectors
+from botorch_binary_context.pending import expect_outcomes
 
 #: Hyperparameters by their names.
 Hyperparameters = Mapping[str, float | Sequence[float]]
@@ -214,10 +215,6 @@ class Surrogate:
     def with_pending(self, model: LatentGP, pending: Sequence[Trial]) -> LatentGP:
         r"""The model as if pending trials had come out as is to be expected.
 
-        A trial is taken to be passed where the posterior mean of its latent contrast is
-        positive, to be failed elsewhere. So what the pending trials will teach is not
-        asked again.
-
         Args:
             model: The model of the answers.
             pending: The pending trials.
@@ -225,14 +222,7 @@ class Surrogate:
         Returns:
             The model of the answers and the expected outcomes.
         """
-        if not pending:
-            return model
-        X = self.rows(pending)
-        rows = X.flatten(0, -2)
-        with torch.no_grad():
-            mean = model.posterior_mean(rows.unsqueeze(-2)).squeeze(-1)
-            contrast = model.functional(mean)
-        return model.condition_on_observations(X, (contrast > 0).to(X).unsqueeze(-1))
+        return expect_outcomes(model, self.rows(pending))
 
     def _handles(self, prior: ModuleDict) -> dict[str, tuple[Any, str]]:
         """Where the hyperparameters are: a module and an attribute for each name."""

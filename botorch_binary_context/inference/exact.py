@@ -167,7 +167,8 @@ def extend_samples(
     with torch.no_grad(), manual_seed(seed):
         g = _draw_unknown(prior_mean, K, known, values)
         evidence = likelihood.log_prob(g, targets.expand_as(g))[..., ~known]
-        g = _resample(g, evidence.sum(dim=-1))
+        evidence = evidence.sum(dim=-1)
+        g = resample(g, evidence, torch.rand_like(evidence[:1]))
         chains = _Chains.of(likelihood, prior_mean, K, targets, sites)
         z = chains.coordinates(g)
         return ContrastSamples(chains.run(z, WARM_TURNS), prior_mean, K)
@@ -188,11 +189,20 @@ def _draw_unknown(
     return g
 
 
-def _resample(g: Tensor, log_weights: Tensor) -> Tensor:
-    """Draws chosen with given weights, with as little chance as possible."""
+def resample(g: Tensor, log_weights: Tensor, offset: Tensor) -> Tensor:
+    r"""As many draws in proportion to their weights, with as little chance as possible.
+
+    Args:
+        g: The draws, ``num_draws x batch_shape x n``.
+        log_weights: The logarithms of their weights, ``num_draws x batch_shape``.
+        offset: Where each first mark is on the way to the next, from 0 to 1,
+            ``1 x batch_shape``.
+
+    Returns:
+        A tensor of the shape of the draws.
+    """
     weights = log_weights.softmax(dim=0)
     number = weights.shape[0]
-    offset = torch.rand_like(weights[:1])
     marks = torch.arange(number, dtype=g.dtype, device=g.device)
     marks = (marks.view(-1, *[1] * (weights.ndim - 1)) + offset) / number
     cumulative = weights.cumsum(dim=0).movedim(0, -1).contiguous()
@@ -267,7 +277,8 @@ class _Chains:
         """
         if not z.numel():
             return z
-        return _resample(z, self._log_ratio(*self._evaluate(z)))
+        ratio = self._log_ratio(*self._evaluate(z))
+        return resample(z, ratio, torch.rand_like(ratio[:1]))
 
     def _site(self, g: Tensor) -> Tensor:
         return g * (self.sites.location - self.sites.precision * g / 2)

@@ -22,6 +22,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.functional import logsigmoid
 
+from botorch_binary_context.inference.exact import resample
 from botorch_binary_context.models.latent_gp import LatentGP
 
 # Between the hyperparameters at which slopes are compared, in a logarithm.
@@ -115,7 +116,7 @@ def _fit_gaussian(
 
 
 def _choose(u: Tensor, log_weights: Tensor) -> Tensor:
-    """As many draws in proportion to their weights, with as little chance as possible.
+    """Draws in proportion to their weights.
 
     Most weights are nearly equal, and most draws are then chosen once, which keeps them
     evenly spread.
@@ -125,13 +126,8 @@ def _choose(u: Tensor, log_weights: Tensor) -> Tensor:
             "Expected hyperparameters of a finite evidence around those of ``model``, "
             "but got none: learn them first."
         )
-    weights = log_weights.nan_to_num(nan=-torch.inf).softmax(dim=0).movedim(0, -1)
-    number = weights.shape[-1]
-    marks = (torch.arange(number, dtype=u.dtype, device=u.device) + 0.5) / number
-    marks = marks.expand_as(weights).contiguous()
-    index = torch.searchsorted(weights.cumsum(dim=-1).contiguous(), marks)
-    index = index.clamp_max(number - 1).movedim(-1, 0)
-    return u.gather(0, index.unsqueeze(-1).expand_as(u))
+    log_weights = log_weights.nan_to_num(nan=-torch.inf)
+    return resample(u, log_weights, torch.full_like(log_weights[:1], 0.5))
 
 
 @dataclass(frozen=True)

@@ -139,8 +139,8 @@ class StoppingRule:
         Returns:
             A ``batch_shape`` tensor of booleans.
         """
-        met = torch.zeros(model.batch_shape, dtype=torch.bool)
-        met = met.to(model.train_targets.device)
+        targets = model.train_targets
+        met = targets.new_zeros(model.batch_shape, dtype=torch.bool)
         if self.width is not None:
             spread = uncertainty_of_answer(model, space, goal, self.credible)
             met = met | (spread <= self.width)

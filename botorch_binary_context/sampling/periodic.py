@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable
 from functools import reduce
 
+import numpy as np
 import torch
 from gpytorch.kernels import PeriodicKernel
 from scipy.special import ive
@@ -36,7 +37,7 @@ def series_coefficients(kernel: PeriodicKernel) -> Tensor:
     kappa = (1.0 / lengthscale).cpu().numpy()[..., None]
     count = 8
     while True:
-        values = ive(torch.arange(count).numpy(), kappa)
+        values = ive(np.arange(count), kappa)
         values[..., 1:] *= 2.0
         if 1.0 - values.sum(axis=-1).min() < MISSING_MASS or count > 4096:
             break
