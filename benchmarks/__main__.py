@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from botorch.exceptions import InputDataError
 
-from benchmarks import (
+from benchmarks.speed import command as speed
+from benchmarks.studies import (
     hyperparameters,
     maps,
     refraction,
     report,
     runner,
     searches,
-    speed,
 )
 
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.definitions import STUDIES
-from benchmarks.own_studies import OWN_STUDIES
+from benchmarks.studies.definitions import STUDIES
+from benchmarks.studies.own_studies import OWN_STUDIES
 from botorch_binary_context import BINARY_RULES, DUEL_RULES
 from botorch_binary_context.experiment import Settings, Trial
 from botorch_binary_context.experiment.cli.csv_files import write_csv

@@ -1,0 +1,1 @@
+r"""How fast models and suggestions are, beside peers."""

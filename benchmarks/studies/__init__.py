@@ -1,0 +1,1 @@
+r"""Studies: what they compute, their runners and their reports."""

@@ -1,0 +1,240 @@
+r"""
+What a study of refraction shows beyond its ranking: acuity, and the errors of lenses.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from scipy.stats import wilcoxon
+
+from benchmarks.studies.analysis import Analysis
+from benchmarks.studies.figures import (
+    draw_curves,
+    label_panels,
+    make_panels,
+    save_figure,
+)
+from benchmarks.studies.patient import draw_patient
+from benchmarks.studies.refraction import (
+    INFERENCES,
+    SURROGATES,
+    name_case,
+    parse_slope,
+    parse_surrogate,
+)
+from benchmarks.tables import format_table
+
+TARGETS = (0.1, 0.05, 0.025)  # in logMAR
+CHECKPOINTS = (60, 100, 150)  # trials after the random ones
+SLOPE = 5  # of the figures and tables of the paper
+PAPER_ACUITY = 2.48e-2
+PAPER_SPHERE, PAPER_SPHERE_ERROR = 2.74e-2, 5.36e-2
+PAPER_CYLINDER, PAPER_CYLINDER_ERROR = 1.53e-1, 8.22e-2
+COLUMNS = 3
+WORSE = f"above {TARGETS[0]}"
+
+
+def trials_to_reach(curve: Sequence[float], target: float) -> int | None:
+    r"""From which trial on a curve stays at a target or below it.
+
+    Args:
+        curve: The acuity after each trial.
+        target: The target.
+
+    Returns:
+        The number of the trial, or None if the curve ends above the target.
+    """
+    above = [i for i, value in enumerate(curve, 1) if value > target]
+    last = above[-1] if above else 0
+    return None if last == len(curve) else last + 1
+
+
+def describe(analysis: Analysis, folder: Path) -> list[str]:
+    r"""The sections of a report that only refraction has.
+
+    Args:
+        analysis: The results.
+        folder: Where the figures go.
+
+    Returns:
+        Sections in Markdown; none for another study.
+    """
+    if "sphere" not in analysis.frame.columns:
+        return []
+    cases = [case for case in analysis.functions if parse_slope(case) == SLOPE]
+    draw_patient(SLOPE, folder / "patient.png")
+    sections = [_describe_patient()]
+    if any(map(parse_surrogate, analysis.functions)):
+        sections += [_describe_surrogates(analysis), _describe_steps(analysis)]
+    if cases:
+        sections.append(_describe_curves(analysis, cases, folder))
+    if analysis.functions:
+        sections.append(_describe_ends(analysis))
+    return sections + [_describe_case(analysis, case) for case in analysis.functions]
+
+
+def _describe_patient() -> str:
+    return (
+        "## The patient\n\nPsychometric curves for errors of the lens (panel A of the "
+        "paper's figure), the acuity of lenses and the probability of reading a letter "
+        "of 1' (its figure S3), for a slope of "
+        f"{SLOPE}.\n\n![The simulated patient](patient.png)"
+    )
+
+
+def _describe_surrogates(analysis: Analysis) -> str:
+    """What the surrogates are, each in terms of the one before it."""
+    shown = set(map(parse_surrogate, analysis.study.functions))
+    table = INFERENCES if shown <= set(INFERENCES) else SURROGATES
+    rows = [
+        f"- `{name}`{'' if name in shown else ' (not in this study)'}: {surrogate.adds}"
+        for name, surrogate in table.items()
+    ]
+    return "\n".join(["## Surrogates\n\nEach adds to the one above it:\n", *rows])
+
+
+def _describe_steps(analysis: Analysis) -> str:
+    """What a surrogate gains over the one before it, on the same patients."""
+    acuity = -analysis.scores(analysis.rules).swapaxes(0, 1)  # functions x rules x …
+    rows = []
+    cases = zip(analysis.functions, acuity, strict=True)
+    for (before, old), (after, new) in itertools.pairwise(cases):
+        if parse_slope(before) != parse_slope(after):
+            continue
+        for rule, x, y in zip(analysis.rules, old, new, strict=True):
+            ends = _compare(x[:, -1], y[:, -1])
+            curves = _compare(x.mean(axis=-1), y.mean(axis=-1))
+            step = f"{before} → {parse_surrogate(after)}, `{rule}`"
+            rows.append([step, *ends, *curves])
+    header = ["step and rule", "VA at the end", "p", "VA, mean of the curve", "p"]
+    return (
+        "## Steps\n\nFrom one surrogate to the next, on the same patients, with the p "
+        "of Wilcoxon's signed-rank test (two-sided, not corrected for the number of "
+        "comparisons).\n\n" + format_table(header, rows)
+    )
+
+
+def _compare(before: np.ndarray, after: np.ndarray) -> tuple[str, str]:
+    """Two means, and how likely such a difference is by chance."""
+    test: Any = wilcoxon(before, after) if np.any(before != after) else None
+    p = 1.0 if test is None else test.pvalue
+    return f"{before.mean():.3f} → {after.mean():.3f}", f"{p:.2g}"
+
+
+def _describe_curves(analysis: Analysis, cases: Sequence[str], folder: Path) -> str:
+    """Acuity against trials: rules compared and, if there are some, surrogates."""
+    curves = analysis.curves()
+    _draw_panels(curves, cases, analysis.rules, folder / "acuity.png")
+    text = (
+        f"## Acuity\n\nThe mean over the seeds for a slope of {SLOPE}, with standard "
+        "errors.\n\n![Acuity of the inferred best lens, by rule](acuity.png)"
+    )
+    if len(cases) < 2:
+        return text
+    _draw_panels(
+        curves, analysis.rules, cases, folder / "surrogates.png", by="function"
+    )
+    return (
+        f"{text}\n\nThe same curves, each panel one rule with all surrogates.\n\n"
+        "![Acuity of the inferred best lens, by surrogate](surrogates.png)"
+    )
+
+
+def _draw_panels(
+    curves: pl.DataFrame,
+    panels: Sequence[str],
+    names: Sequence[str],
+    path: Path,
+    by: str = "rule",
+) -> None:
+    """A panel for every case and a curve for every rule, or the other way round."""
+    figure, axes = make_panels(panels, COLUMNS, (5.5, 4), sharex=True, sharey=True)
+    of_panel = "function" if by == "rule" else "rule"
+    for ax, panel in zip(axes, panels, strict=True):
+        draw_curves(ax, curves.filter(pl.col(of_panel) == panel), names, by)
+        ax.set(title=panel, yscale="log", ylim=(3e-3, 1.5))
+    label_panels(figure, axes, "visual acuity, logMAR", "outside right upper", 1)
+    save_figure(figure, path)
+
+
+def _describe_ends(analysis: Analysis) -> str:
+    """The mean acuity at the end, of every rule in every case."""
+    last = analysis.curves().filter(pl.col("iteration") == analysis.iterations)
+    means = last.select("rule", "function", "mean").rows()
+    ends = {(rule, case): f"{mean:.3f}" for rule, case, mean in means}
+    rows = [
+        [f"`{rule}`", *(ends[rule, case] for case in analysis.functions)]
+        for rule in analysis.rules
+    ]
+    return (
+        f"## Acuity at the end\n\nThe mean over the seeds after {analysis.iterations} "
+        "trials, in logMAR.\n\n"
+        + format_table(["rule", *analysis.functions], rows)
+        + "\n\nMore of every case is in the tables below: the mean over the seeds in "
+        "logMAR, at the end with its standard error, the median, the worst seed and "
+        f"the number of seeds above {TARGETS[0]} logMAR; the mean "
+        "errors of the lens at the end in dioptres, with their signs and standard "
+        "errors, and of their absolute values; and the trial from which on the mean "
+        "acuity stays at a target or below it. Trials are counted after the random "
+        "ones."
+    )
+
+
+def _describe_case(analysis: Analysis, case: str) -> str:
+    """Acuity, errors and trials to a target in one case, rule by rule."""
+    frame = analysis.frame.filter(pl.col("function") == case)
+    checkpoints = [trial for trial in CHECKPOINTS if trial < analysis.iterations]
+    rows = [
+        _describe_rule(frame.filter(pl.col("rule") == rule), rule, checkpoints)
+        for rule in analysis.rules
+    ]
+    header = ["rule", *(f"VA after {trial}" for trial in checkpoints)]
+    header += [f"VA after {analysis.iterations}", "median", "worst seed", WORSE]
+    header += ["sphere", "sphere, absolute", "cylinder", "cylinder, absolute"]
+    header += [f"trials to {target}" for target in TARGETS]
+    text = f"## Acuity: {case}\n\n"
+    if case == name_case(SLOPE):
+        text += (
+            f"The paper reports VA {PAPER_ACUITY}, sphere {PAPER_SPHERE} ± "
+            f"{PAPER_SPHERE_ERROR} and cylinder {PAPER_CYLINDER} ± "
+            f"{PAPER_CYLINDER_ERROR} for `ucb-ald`: a mean below its standard error "
+            "can only be one of errors with signs, as they are here.\n\n"
+        )
+    return text + format_table(header, rows)
+
+
+def _describe_rule(
+    frame: pl.DataFrame, rule: str, checkpoints: Sequence[int]
+) -> list[object]:
+    """One row of the table."""
+    last = frame.filter(pl.col("iteration") == pl.col("iteration").max())
+    acuity = last["regret"]
+    means = frame.group_by("iteration").agg(pl.col("regret").mean()).sort("iteration")
+    curve = means["regret"].to_list()
+    reached = [trials_to_reach(curve, target) for target in TARGETS]
+    return [
+        f"`{rule}`",
+        *(f"{curve[trial - 1]:.3f}" for trial in checkpoints),
+        _with_error(acuity, 4),
+        f"{acuity.median():.3f}",
+        f"{acuity.max():.3f}",
+        int((acuity > TARGETS[0]).sum()),
+        _with_error(last["sphere"], 3),
+        f"{last['sphere'].abs().mean():.3f}",
+        _with_error(last["cylinder"], 3),
+        f"{last['cylinder'].abs().mean():.3f}",
+        *("–" if trial is None else trial for trial in reached),
+    ]
+
+
+def _with_error(values: pl.Series, digits: int) -> str:
+    """The mean and its standard error."""
+    error = np.std(values.to_numpy(), ddof=len(values) > 1) / math.sqrt(len(values))
+    return f"{values.mean():.{digits}f} ± {error:.{digits}f}"

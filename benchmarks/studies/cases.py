@@ -1,0 +1,119 @@
+r"""
+What a task of a study is about: a problem, and the model that is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from gpytorch.kernels import ConstantKernel, Kernel
+from torch import Tensor
+
+from benchmarks.studies import hyperparameters
+from benchmarks.studies.hyperparameters import Hyperparameters
+from botorch_binary_context.functionals import DIFFERENCE, VALUE
+from botorch_binary_context.kernels import (
+    AdditiveContextKernel,
+    MultiplicativeContextKernel,
+)
+from botorch_binary_context.models import BinaryLaplaceGP, PreferenceLaplaceGP
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.problems import (
+    ContextProblem,
+    ScaledObjective,
+    make_objective,
+)
+
+SLOPE = 3.0
+
+
+# By what a trial observes.
+MODELS = {VALUE: BinaryLaplaceGP, DIFFERENCE: PreferenceLaplaceGP}
+
+
+@dataclass(frozen=True)
+class Case:
+    r"""A problem and the model that an experiment makes of it.
+
+    Attributes:
+        problem: The problem; its seeds may be a batch of problems.
+        model: Makes a model of trials and their outcomes.
+        randomness: What the first trials and the noise of a seed are drawn for; equal
+            for cases that are to be compared.
+        refits: The numbers of trials at which the hyperparameters are learned.
+    """
+
+    problem: ContextProblem
+    model: Callable[[Tensor, Tensor], LatentGP]
+    randomness: str
+    refits: frozenset[int] = frozenset()
+
+
+def multiplicative_kernel(fitted: Hyperparameters) -> Kernel:
+    r"""``s s' k(x,x')``.
+
+    Args:
+        fitted: The hyperparameters of the function.
+
+    Returns:
+        The kernel.
+    """
+    return MultiplicativeContextKernel(fitted.covar_module(), [0])
+
+
+def threshold_kernel(fitted: Hyperparameters) -> Kernel:
+    r"""``θ t t' + k(x,x') + constant``, for ``f(t,x) = a (g(x) - t)``.
+
+    Args:
+        fitted: The hyperparameters of the function ``g``.
+
+    Returns:
+        The kernel; ``θ`` and the constant are ``a²``, and ``k`` is scaled by it.
+    """
+    constant = ConstantKernel().double()
+    constant.constant = torch.tensor([SLOPE**2], dtype=torch.double)
+    smooth = fitted.covar_module()
+    smooth.outputscale = SLOPE**2 * fitted.outputscale
+    kernel = AdditiveContextKernel(smooth + constant, [0])
+    kernel.context_variance = SLOPE**2
+    return kernel
+
+
+def load_hyperparameters(name: str) -> Hyperparameters:
+    r"""The stored hyperparameters of a benchmark function.
+
+    Args:
+        name: The name of the function.
+
+    Returns:
+        The hyperparameters.
+    """
+    return hyperparameters.load(name)
+
+
+def benchmark_case(
+    problem: Callable[[ScaledObjective], ContextProblem],
+    kernel: Callable[[Hyperparameters], Kernel],
+) -> Callable[[str, Hyperparameters, int], Case]:
+    r"""What makes the cases of a study of the benchmark functions.
+
+    Args:
+        problem: Makes the problem of an objective.
+        kernel: Makes the kernel from the hyperparameters of a function.
+
+    Returns:
+        The ``case`` of a study.
+    """
+
+    def make(name: str, fitted: Hyperparameters, seeds: int) -> Case:
+        seen = problem(make_objective(name))
+        model_class = MODELS[seen.functional]
+        return Case(
+            seen,
+            lambda X, Y: model_class(X, Y, covar_module=kernel(fitted).to(X)),
+            randomness=name,
+        )
+
+    return make

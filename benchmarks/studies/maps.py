@@ -1,0 +1,270 @@
+r"""
+``python -m benchmarks map``: how fast is a threshold learned everywhere?
+
+Simulated observers whose threshold along the context depends on one parameter. Trials
+are chosen by rules for maps, by what is most informative (``bald``), or taken from a
+Sobol sequence; all rules have the same model, the same first trials and the same noise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import polars as pl
+import torch
+from botorch.fit import fit_gpytorch_mll
+from torch import Tensor
+
+from benchmarks.studies import store
+from benchmarks.studies.experiment import FIT_OPTIONS, derive_seed
+from benchmarks.tables import format_table
+from botorch_binary_context.bands import first_fall
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.functionals import VALUE
+from botorch_binary_context.inference import ExpectationPropagation, Inference, Laplace
+from botorch_binary_context.models import (
+    ApproximateMarginalLogLikelihood,
+    psychometric_gp,
+)
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.optim import SearchOptions
+from botorch_binary_context.probability import normal_cdf
+from botorch_binary_context.rules import suggest
+from botorch_binary_context.trials import TrialSpace
+
+NAME = "map"
+RULES = ("sobol", "bald", "map-mi", "map-eavc")
+SPACE = ContextSpace(
+    torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=torch.double), [1], [0.0]
+)
+FIRST_TRIALS, TRIALS, SEEDS = 5, 100, 10
+CHECKPOINTS = (25, 50, 75, 100)
+LEARN_AT = (20, 40, 60, 80)
+SEARCH = SearchOptions(num_restarts=4, raw_samples=256, max_evaluations=25)
+GRID = 41
+# The level set is that of half way between guesses and certainty: f = 0.
+
+
+def contrast_sensitivity(x: Tensor, s: Tensor) -> Tensor:
+    """A threshold that is lowest at one frequency, with a constant slope."""
+    return 5.0 * (s - (-0.4 + 0.9 * (x - 0.2) ** 2))
+
+
+def detection(x: Tensor, s: Tensor) -> Tensor:
+    """The detection function of Owen et al. (2021), in two dimensions."""
+    context = 2 * (0.05 + 0.4 * (-1 + 0.2 * x) ** 2 * x**2)
+    return 4 * (s + 1) / context - 4
+
+
+FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "contrast": contrast_sensitivity,
+    "detection": detection,
+}
+INFERENCES: dict[str, Callable[[], Inference]] = {
+    "ep": ExpectationPropagation,
+    "laplace": Laplace,
+}
+
+
+@dataclass(frozen=True)
+class Task:
+    r"""One rule on one kind of observer, all seeds as a batch.
+
+    Attributes:
+        function: The name of the latent function.
+        alternatives: From how many the observer chooses.
+        inference: The name of the inference.
+        rule: The name of the rule, or ``sobol``.
+        seeds: The number of repetitions.
+    """
+
+    function: str
+    alternatives: int
+    inference: str
+    rule: str
+    seeds: int
+
+    @property
+    def name(self) -> str:
+        """A name for the file of results."""
+        return f"{self.function}-{self.alternatives}-{self.inference}-{self.rule}"
+
+    def success(self, trials: Tensor) -> Tensor:
+        """The true success probability of ``... x d`` trials."""
+        f = FUNCTIONS[self.function](trials[..., 0], trials[..., 1])
+        guess = 1 / self.alternatives
+        return guess + (1 - guess) * normal_cdf(f)
+
+
+def run_task(task: Task) -> pl.DataFrame:
+    r"""Run the experiments of a task.
+
+    Args:
+        task: The task.
+
+    Returns:
+        A row for every seed and checkpoint.
+    """
+    torch.set_num_threads(1)
+    trials, noise = _draw_randomness(task)
+    first = trials[:, :FIRST_TRIALS]
+    model = _make_model(task, first, _answer(task, first, noise[:, :FIRST_TRIALS]))
+    frames = []
+    for i in range(FIRST_TRIALS, TRIALS):
+        trial = trials[:, i : i + 1]
+        if task.rule != "sobol":
+            seed = derive_seed(task.name, i)
+            trial = suggest(model, SPACE, task.rule, SEARCH, seed)
+        answer = _answer(task, trial, noise[:, i : i + 1])
+        model = model.condition_on_observations(trial, answer)
+        if i + 1 in LEARN_AT:
+            mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
+            fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
+            model.eval()
+        if i + 1 in CHECKPOINTS:
+            frames.append(_measure(task, model, i + 1))
+    return pl.concat(frames)
+
+
+def _draw_randomness(task: Task) -> tuple[Tensor, Tensor]:
+    """Quasi-random trials and uniform numbers, the same for all rules."""
+    box = TrialSpace(SPACE, VALUE)
+    trials, noise = [], []
+    for seed in range(task.seeds):
+        own = derive_seed(NAME, task.function, task.alternatives, seed)
+        trials.append(box.draw_quasi_random(TRIALS, own).squeeze(-2))
+        generator = torch.Generator().manual_seed(own)
+        noise.append(torch.rand(TRIALS, generator=generator, dtype=torch.double))
+    return torch.stack(trials), torch.stack(noise)
+
+
+def _answer(task: Task, trials: Tensor, noise: Tensor) -> Tensor:
+    return (noise < task.success(trials)).to(trials).unsqueeze(-1)
+
+
+def _make_model(task: Task, X: Tensor, Y: Tensor) -> LatentGP:
+    guess, inference = 1 / task.alternatives, INFERENCES[task.inference]()
+    return psychometric_gp(X, Y, SPACE, guess, inference=inference)
+
+
+def _measure(task: Task, model: LatentGP, trials: int) -> pl.DataFrame:
+    """The error of the threshold curve, and of the map of what is above it."""
+    side = torch.linspace(-1, 1, GRID, dtype=torch.double)
+    grid = torch.cartesian_prod(side, side)
+    rows = grid.reshape(-1, *[1] * len(model.batch_shape), 1, 2)
+    with torch.no_grad():
+        mean, variance = model.moments(rows)  # GRID² x seeds
+    below = normal_cdf(-mean / variance.sqrt()).mT  # seeds x GRID²
+    f = FUNCTIONS[task.function](grid[:, 0], grid[:, 1])
+    truth = (f < 0).to(below)
+    found = _thresholds(mean.mT.unflatten(-1, (GRID, GRID)))
+    error = (found - _thresholds(f.unflatten(-1, (GRID, GRID)))).abs().mean(dim=-1)
+    return pl.DataFrame(
+        {
+            "function": [task.function] * task.seeds,
+            "alternatives": [task.alternatives] * task.seeds,
+            "inference": [task.inference] * task.seeds,
+            "rule": [task.rule] * task.seeds,
+            "trials": [trials] * task.seeds,
+            "seed": list(range(task.seeds)),
+            "threshold": error.tolist(),
+            "volume": (below - truth).abs().mean(dim=-1).tolist(),
+            "brier": (below - truth).square().mean(dim=-1).tolist(),
+        }
+    )
+
+
+def _thresholds(values: Tensor) -> Tensor:
+    """Where the latent function rises above zero along the context."""
+    position = first_fall(values.flip(-1), 0.0).clamp(0, GRID - 1)
+    return 1 - 2 * position / (GRID - 1)
+
+
+def tasks(seeds: int) -> Iterator[Task]:
+    r"""All tasks of the study.
+
+    Args:
+        seeds: The number of repetitions.
+
+    Yields:
+        The tasks.
+    """
+    for function, alternatives, inference, rule in product(
+        FUNCTIONS, (2, 26), INFERENCES, RULES
+    ):
+        if inference == "ep" or (function, alternatives) == ("contrast", 2):
+            yield Task(function, alternatives, inference, rule, seeds)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    r"""Run the tasks that are not finished, and write the report.
+
+    Args:
+        arguments: The parsed command line.
+    """
+    folder = arguments.output / NAME
+    for task in tasks(arguments.seeds):
+        path = store.result_path(folder, task.name, NAME)
+        if not path.exists():
+            store.save(run_task(task), path)
+            print(f"{NAME}: {task.name} is finished", flush=True)
+    print(write_report(arguments.output))
+
+
+def write_report(root: Path) -> Path:
+    r"""Write the report.
+
+    Args:
+        root: The folder of all results.
+
+    Returns:
+        The path of the Markdown file.
+    """
+    folder = root / NAME
+    frame = store.read_tables(folder)
+    conclusions = folder / "conclusions.md"
+    sections = [
+        f"# The study `{NAME}`\n\nThe mean error of the threshold, as a share of the "
+        "range of the context, and the expected absolute volume error, both in "
+        f"percent, after some trials ({frame['seed'].n_unique()} seeds, with standard "
+        f"errors). `python -m benchmarks {NAME}` makes it.",
+        conclusions.read_text(encoding="utf-8").strip() if conclusions.exists() else "",
+        _format(frame, "threshold", 0.5),
+        _format(frame, "volume", 1.0),
+        _format(frame, "brier", 1.0),
+    ]
+    path = folder / "report.md"
+    path.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
+    return path
+
+
+def _format(frame: pl.DataFrame, column: str, scale: float) -> str:
+    """A table of one measure."""
+    keys = ["function", "alternatives", "inference", "rule"]
+    rows = []
+    for key, group in frame.sort(keys).group_by(keys, maintain_order=True):
+        cells = []
+        for trials in CHECKPOINTS:
+            values = 100 * scale * group.filter(pl.col("trials") == trials)[column]
+            error = float(values.std() or 0.0) / math.sqrt(len(values))  # pyright: ignore
+            cells.append(f"{values.mean():.1f} ± {error:.1f}")
+        rows.append([" ".join(map(str, key[:3])), f"`{key[3]}`", *cells])
+    header = ["observer", "rule", *(f"after {n}" for n in CHECKPOINTS)]
+    return f"## {column.capitalize()}\n\n" + format_table(header, rows)
+
+
+def add_command(commands: argparse._SubParsersAction) -> None:
+    r"""Add the command to the command line.
+
+    Args:
+        commands: Where to add it.
+    """
+    parser = commands.add_parser(NAME, help="how fast thresholds are learned")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--output", type=Path, default=store.RESULTS)
+    parser.set_defaults(run=run)

@@ -1,0 +1,266 @@
+r"""
+``python -m benchmarks searches``: do searches find what they seek?
+
+On models of the benchmark functions, what the search of a rule finds is compared with
+the best of a dense multi-start. The loss is in units of the range of the criterion.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import torch
+from botorch.utils.sampling import manual_seed
+from torch import Tensor
+
+from benchmarks.studies import store
+from benchmarks.studies.definitions import STUDIES
+from benchmarks.studies.experiment import (
+    Task,
+    derive_seed,
+    draw_labels,
+    draw_randomness,
+    make_case,
+)
+from benchmarks.tables import format_table
+from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
+from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
+from botorch_binary_context.acquisition.entropy_search import (
+    ContextualJointEntropySearch,
+    maximize_paths,
+)
+from botorch_binary_context.acquisition.moment_matched import (
+    MomentMatchedKnowledgeGradient,
+)
+from botorch_binary_context.goals import AtReference
+from botorch_binary_context.numerics.optim import SearchOptions, maximize
+from botorch_binary_context.rules import Selection, frozen
+from botorch_binary_context.rules.joint import (
+    search_entropy,
+    search_knowledge_gradient,
+)
+from botorch_binary_context.rules.parameters import by_ucb
+from botorch_binary_context.sampling.paths import draw_sample_paths
+from botorch_binary_context.trials import TrialSpace
+
+NAME = "searches"
+FUNCTIONS = ("Six-Hump Camel", "Goldstein-Price", "Hartmann 3-D", "Hartmann 6D")
+NUM_TRIALS, SEEDS = 25, 4
+DENSE = SearchOptions(num_restarts=24, raw_samples=4096, max_evaluations=60)
+LIMIT = 0.01
+
+Score = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    r"""What is maximized, where, and what a rule found.
+
+    Attributes:
+        score: Maps ``r x batch_shape x k`` variables to values.
+        bounds: The ``2 x k`` bounds of the variables.
+        found: The value that the search of the rule found, ``batch_shape``.
+        seconds: How long that took.
+    """
+
+    score: Score
+    bounds: Tensor
+    found: Tensor
+    seconds: float
+
+
+def ucb(selection: Selection) -> Criterion:
+    """The parameters of the largest bound."""
+    goal, model, space = AtReference(), selection.model, selection.space
+
+    def score(x: Tensor) -> Tensor:
+        mean, variance = goal.probability_moments(model, space, x)
+        return mean + 1.6448536269514722 * variance.sqrt()
+
+    start = time.perf_counter()
+    found = by_ucb(selection).squeeze(-2)
+    seconds = time.perf_counter() - start
+    return Criterion(score, space.parameter_bounds, score(found), seconds)
+
+
+def path(selection: Selection) -> Criterion:
+    """The maximum of a function drawn from the posterior."""
+    space, goal = selection.space, AtReference()
+    paths = draw_sample_paths(selection.model, 1, space.bounds)
+
+    def score(x: Tensor) -> Tensor:  # the one path is a dimension of its own
+        rows = goal.rows(space, x).unsqueeze(1)
+        return goal.combine(paths(rows), selection.model).squeeze(1)
+
+    start = time.perf_counter()
+    _, found = maximize_paths(paths, space, seed=0)
+    seconds = time.perf_counter() - start
+    return Criterion(score, space.parameter_bounds, found[0], seconds)
+
+
+def _of_trials(
+    selection: Selection,
+    acqf: TrialAcquisitionFunction,
+    search: Callable[[], Tensor],
+) -> Criterion:
+    """The search for a whole trial."""
+    trials = selection.trials
+    start = time.perf_counter()
+    trial = search()
+    seconds = time.perf_counter() - start
+    return Criterion(
+        lambda u: acqf.evaluate(trials.decode(u)),
+        trials.bounds,
+        acqf.evaluate(trial.unsqueeze(0))[0],
+        seconds,
+    )
+
+
+def bald(selection: Selection) -> Criterion:
+    """The most informative trial."""
+    acqf = BernoulliMutualInformation(selection.model)
+    return _of_trials(selection, acqf, lambda: selection.maximize_trial(acqf.evaluate))
+
+
+def cjes(selection: Selection) -> Criterion:
+    """The trial that tells most about the optimum."""
+    acqf = ContextualJointEntropySearch(selection.model, selection.space)
+    return _of_trials(selection, acqf, lambda: search_entropy(selection, acqf))
+
+
+def mkg(selection: Selection) -> Criterion:
+    """The trial of the largest knowledge gradient."""
+    acqf = MomentMatchedKnowledgeGradient(selection.model, selection.space)
+    options = selection.coarse_options
+    return _of_trials(
+        selection, acqf, lambda: search_knowledge_gradient(selection, acqf, options)
+    )
+
+
+CRITERIA = {"ucb": ucb, "path": path, "bald": bald, "cjes": cjes, "mkg": mkg}
+
+
+def measure(study: str, function: str, name: str, seeds: int) -> pl.DataFrame:
+    r"""The loss of one search on the models of one function.
+
+    Args:
+        study: ``threshold`` for pass/fail outcomes or ``duels``.
+        function: The name of the function.
+        name: The name of the criterion.
+        seeds: The number of models.
+
+    Returns:
+        A row for every model.
+    """
+    torch.set_num_threads(1)
+    load = STUDIES[study].load
+    task = Task(study, function, name, seeds, NUM_TRIALS, load(function))
+    case = make_case(task)
+    _, noise = draw_randomness(task, case)
+    box = TrialSpace(case.problem.space, case.problem.functional)
+    with manual_seed(derive_seed(NAME, study, function)):
+        rows = box.draw(torch.Size([seeds, NUM_TRIALS])).flatten(-3, -2)
+    trials = case.problem.functional.trials(rows)
+    labels = draw_labels(case.problem, trials, noise[:, :NUM_TRIALS])
+    model = case.model(trials, labels).eval()
+    selection = Selection(model, case.problem.space, SearchOptions())
+    with manual_seed(0), frozen(model), torch.no_grad():
+        criterion = CRITERIA[name](selection)
+        best, lowest = _dense(criterion, model.batch_shape)
+    best = torch.maximum(best, criterion.found)
+    loss = (best - criterion.found) / (best - lowest).clamp_min(1e-12)
+    return pl.DataFrame(
+        {
+            "study": [study] * seeds,
+            "function": [function] * seeds,
+            "criterion": [name] * seeds,
+            "seed": list(range(seeds)),
+            "loss": loss.tolist(),
+            "seconds": [criterion.seconds / seeds] * seeds,
+        }
+    )
+
+
+def _dense(criterion: Criterion, shape: torch.Size) -> tuple[Tensor, Tensor]:
+    """The largest and the smallest value that a dense search meets."""
+    low, high = criterion.bounds
+    U = torch.rand(512, *shape, len(low), dtype=low.dtype)
+    lowest = criterion.score(low + (high - low) * U).amin(dim=0)
+    _, best = maximize(criterion.score, criterion.bounds, shape, DENSE, seed=1)
+    return best, lowest
+
+
+def cases(seeds: int) -> Iterator[tuple[str, str, str, int]]:
+    r"""All cases.
+
+    Args:
+        seeds: The number of models of each function.
+
+    Yields:
+        The arguments of :func:`measure`.
+    """
+    for name in CRITERIA:
+        for study in ("threshold", "duels"):
+            if (name, study) != ("ucb", "duels"):
+                for function in FUNCTIONS:
+                    yield study, function, name, seeds
+
+
+def run(arguments: argparse.Namespace) -> None:
+    r"""Measure the cases that are not finished, and print the table.
+
+    Args:
+        arguments: The parsed command line.
+    """
+    folder = arguments.output / NAME
+    for case in cases(arguments.seeds):
+        path = store.result_path(folder, f"{case[0]} {case[1]}", case[2])
+        if not path.exists():
+            store.save(measure(*case), path)
+    print(write_report(arguments.output).read_text(encoding="utf-8"))
+
+
+def write_report(root: Path) -> Path:
+    r"""Write the report.
+
+    Args:
+        root: The folder of all results.
+
+    Returns:
+        The path of the Markdown file.
+    """
+    folder = root / NAME
+    frame = store.read_tables(folder)
+    rows = []
+    for key, group in frame.group_by(["study", "criterion"], maintain_order=True):
+        loss = group["loss"]
+        lost = int((loss > LIMIT).sum())
+        seconds = group["seconds"].mean()
+        share, worst = f"{lost} of {len(loss)}", f"{100 * loss.max():.1f} %"  # pyright: ignore
+        rows.append([f"`{key[1]}`", key[0], share, worst, f"{1000 * seconds:.0f}"])  # pyright: ignore
+    header = ["criterion", "study", "more than 1 % lost", "largest loss", "ms"]
+    text = (
+        "# Searches\n\nWhat the searches of rules lose against a dense multi-start, "
+        f"in units of the range of the criterion, on {len(FUNCTIONS)} functions. "
+        f"`python -m benchmarks {NAME}` makes it.\n\n" + format_table(header, rows)
+    )
+    path = folder / "report.md"
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def add_command(commands: argparse._SubParsersAction) -> None:
+    r"""Add the command to the command line.
+
+    Args:
+        commands: Where to add it.
+    """
+    parser = commands.add_parser(NAME, help="what searches lose")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--output", type=Path, default=store.RESULTS)
+    parser.set_defaults(run=run)

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+from benchmarks.__main__ import main
+from benchmarks.studies import maps, searches
+from tests.helpers import double
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maps, "TRIALS", 8)
+    monkeypatch.setattr(maps, "CHECKPOINTS", (7, 8))
+    monkeypatch.setattr(maps, "LEARN_AT", (7,))
+    monkeypatch.setattr(maps, "RULES", ("sobol", "map-mi"))
+    monkeypatch.setattr(maps, "FUNCTIONS", {"contrast": maps.contrast_sensitivity})
+
+
+@pytest.mark.usefixtures("short")
+class TestMaps:
+    def test_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        arguments = ["map", "--seeds", "2", "--output", str(tmp_path)]
+        main(arguments)
+        assert "contrast-2-ep-map-mi is finished" in capsys.readouterr().out
+        report = (tmp_path / "map" / "report.md").read_text()
+        assert report.count("| contrast 2 ep | `map-mi` |") == 3
+        main(arguments)  # all is finished
+        assert "is finished" not in capsys.readouterr().out
+
+    def test_same_randomness_for_all_rules(self) -> None:
+        first, second = (
+            maps._draw_randomness(maps.Task("contrast", 2, "ep", rule, 2))
+            for rule in maps.RULES
+        )
+        assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+    def test_errors_vanish_for_a_known_function(self) -> None:
+        """With the true function in the place of the posterior mean."""
+        side = torch.linspace(-1, 1, maps.GRID, dtype=torch.double)
+        x, s = torch.meshgrid(side, side, indexing="ij")
+        found = maps._thresholds(maps.contrast_sensitivity(x, s))
+        expected = -0.4 + 0.9 * (side - 0.2) ** 2
+        torch.testing.assert_close(found, expected.clamp(-1, 1), rtol=0, atol=1e-9)
+
+    def test_success(self) -> None:
+        task = maps.Task("contrast", 2, "ep", "sobol", 1)
+        trials = double([[0.2, -1.0], [0.2, 1.0], [0.2, -0.4]])
+        torch.testing.assert_close(
+            task.success(trials), double([0.5, 1.0, 0.75]), rtol=0, atol=2e-3
+        )
+
+
+class TestSearches:
+    @pytest.mark.parametrize(
+        ("study", "name"),
+        [(s, c) for c in searches.CRITERIA for s in ("threshold", "duels")][1:],
+    )
+    def test_loss(self, study: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        if (study, name) == ("duels", "ucb"):
+            pytest.skip("no outcomes")
+        quick = searches.SearchOptions(4, 64, max_evaluations=10)
+        monkeypatch.setattr(searches, "DENSE", quick)
+        frame = searches.measure(study, "Forrester et al (2008)", name, 2)
+        assert frame.height == 2
+        assert frame["loss"].is_between(0.0, 0.5).all()
+
+    def test_report(self, tmp_path: Path) -> None:
+        frame = pl.DataFrame(
+            {
+                "study": ["duels"] * 3,
+                "function": ["f"] * 3,
+                "criterion": ["cjes"] * 3,
+                "seed": [0, 1, 2],
+                "loss": [0.0, 0.02, 0.3],
+                "seconds": [0.1] * 3,
+            }
+        )
+        searches.store.save(frame, tmp_path / "searches" / "f.cjes.parquet")
+        text = searches.write_report(tmp_path).read_text()
+        assert "| `cjes` | duels | 2 of 3 | 30.0 % | 100 |" in text

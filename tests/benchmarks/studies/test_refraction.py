@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import polars as pl
+import torch
+from gpytorch.kernels import ConstantKernel, MaternKernel, RBFKernel
+from linear_operator import to_dense
+
+from benchmarks.__main__ import main
+from benchmarks.studies import refraction, store
+from benchmarks.studies.acuity import trials_to_reach
+from benchmarks.studies.definitions import STUDIES
+from benchmarks.studies.experiment import REFRACTION_SCHEMA, Task, make_case, run_task
+from benchmarks.studies.refraction import (
+    SLOPES,
+    SURROGATES,
+    PaperSurrogate,
+    draw_prescriptions,
+    draw_responses,
+    load,
+    name_case,
+    parse_slope,
+    parse_surrogate,
+)
+from benchmarks.studies.report import write_report
+from benchmarks.studies.runner import run_study
+from botorch_binary_context import (
+    BinaryLaplaceGP,
+    CombineParameters,
+    LaplaceMarginalLogLikelihood,
+    LinearContextMean,
+    SearchOptions,
+    suggest,
+)
+from botorch_binary_context.problems import RefractionProblem
+from tests.benchmarks.studies.small_studies import compute_here
+from tests.helpers import StrictTestCase, double, uniform
+
+
+def make_task(function: str, rule: str = "ucb-ald", iterations: int = 2) -> Task:
+    """A short task."""
+    study = "refraction-steps" if "," in function else "refraction"
+    return Task(study, function, rule, 2, iterations, load(function))
+
+
+class TestSurrogates(StrictTestCase):
+    def test_names(self) -> None:
+        self.assertEqual(name_case(5, "paper"), "slope 5, paper")
+        for slope in SLOPES:
+            self.assertEqual(parse_slope(name_case(slope)), slope)
+            self.assertEqual(parse_slope(name_case(slope, "default")), slope)
+            self.assertEqual(parse_surrogate(name_case(slope, "default")), "default")
+            self.assertEqual(parse_surrogate(name_case(slope)), "")
+
+    def test_kernel_of_the_paper(self) -> None:
+        X = uniform(5, 3)
+        kernel = PaperSurrogate(4.0, 9.0, (0.5, 2.0)).covar_module()
+        scaled = X[:, 1:] / double([0.5, 2.0])
+        smooth = 9 * (-torch.cdist(scaled, scaled).square() / 2).exp()
+        self.assertAllClose(
+            to_dense(kernel(X)), 4 * X[:, :1] @ X[:, :1].T + smooth, atol=1e-12
+        )
+
+    def test_stored_for_every_slope(self) -> None:
+        fitted = [load(name_case(slope)) for slope in SLOPES]
+        for surrogate in fitted:
+            self.assertGreater(surrogate.outputscale, 0.1)
+            self.assertTrue(all(1.0 < x < 20.0 for x in surrogate.lengthscales))
+        # A steeper function has a larger slope a priori.
+        variances = [surrogate.context_variance for surrogate in fitted]
+        self.assertLess(variances[0], variances[-1])
+
+    def test_stored_maximise_the_likelihood(self) -> None:
+        problem, fitted = RefractionProblem(5), load("slope 5")
+        kernel = fitted.covar_module()
+        X, Y = draw_responses(problem)
+        model = BinaryLaplaceGP(X, Y, covar_module=kernel)
+        mll = LaplaceMarginalLogLikelihood(model.likelihood, model)
+        mll.train()
+        value: Any = mll(model(*model.train_inputs), model.train_targets)
+        value.backward()
+        gradients = [p.grad for p in kernel.parameters() if p.grad is not None]
+        self.assertEqual(len(gradients), 3)
+        self.assertLess(max(float(g.abs().max()) for g in gradients), 1e-4)
+
+    def test_fit(self) -> None:
+        with TemporaryDirectory() as directory:
+            path = Path(directory) / "refraction.json"
+            with (
+                mock.patch.object(refraction, "NUM_RESPONSES", 40),
+                mock.patch.object(refraction, "SLOPES", (5,)),
+            ):
+                main(["refraction-hyperparameters", "--output", str(path)])
+            with mock.patch.object(refraction, "PATH", path):
+                fitted = load("slope 5")
+        self.assertGreater(fitted.context_variance, 0.0)
+        self.assertEqual(len(fitted.lengthscales), 2)
+
+    def test_prescriptions(self) -> None:
+        drawn = draw_prescriptions(40)
+        self.assertTrue(torch.equal(drawn[:3], draw_prescriptions(3)))
+        self.assertTrue(bool((drawn.abs() <= 3.0).all()))
+        self.assertGreater(float(drawn.std(dim=0).min()), 1.0)
+
+
+class TestCases(StrictTestCase):
+    def test_centered(self) -> None:
+        case = make_case(make_task("slope 3"))
+        assert isinstance(case.problem, RefractionProblem)
+        self.assertEqual(case.problem.slope, 3.0)
+        self.assertAllClose(case.problem.prescription, double([0.0, 0.0]))
+        self.assertEqual(case.refits, frozenset())
+
+    def test_same_randomness_for_all_surrogates(self) -> None:
+        cases = [make_case(make_task(name_case(5, name))) for name in SURROGATES]
+        self.assertEqual(len({case.randomness for case in cases}), 1)
+        for case in cases:
+            assert isinstance(case.problem, RefractionProblem)
+            self.assertAllClose(case.problem.prescription, draw_prescriptions(2))
+
+    def test_what_surrogates_are(self) -> None:
+        bare, open_level = {"paper"}, {"level", "size", "robust", "rough"}
+        far, smooth = {"paper", "level"}, {"paper", "level", "size", "robust"}
+        guessing, learning = {"default", "power"}, {"learned", "default", "power"}
+        for name, surrogate in SURROGATES.items():
+            case = make_case(make_task(name_case(5, name)))
+            low, high = case.problem.space.bounds
+            X = torch.lerp(low, high, uniform(2, 5, 3))
+            model: Any = case.model(X, (X[..., :1] > 0.5).double())
+            guess_rate = 1 / 26 if name in guessing else 0.0
+            self.assertEqual(model.likelihood.guess_rate, guess_rate)
+            self.assertEqual(surrogate.learns, name in learning)
+            self.assertEqual(bool(case.refits), name in learning)
+            levels = [k for k in model.modules() if isinstance(k, ConstantKernel)]
+            variances = [float(level.constant.max()) for level in levels]
+            self.assertEqual(variances, [] if name in bare else [25.0])
+            is_smooth = any(isinstance(k, RBFKernel) for k in model.modules())
+            is_rough = any(isinstance(k, MaternKernel) for k in model.modules())
+            self.assertEqual(
+                (is_smooth, is_rough), (name in smooth, name not in smooth)
+            )
+            size = float(case.problem.space.reference_context)
+            self.assertEqual(size, 1.0 if name in far else 0.5)
+            has_mean = isinstance(model.mean_module, LinearContextMean)
+            self.assertEqual(has_mean, name not in bare | open_level)
+            transform = getattr(model, "input_transform", None)
+            self.assertEqual(isinstance(transform, CombineParameters), name == "power")
+
+    def test_every_surrogate_runs(self) -> None:
+        for name in SURROGATES:
+            frame = run_task(make_task(name_case(5, name), iterations=5))
+            self.assertEqual(frame.schema, REFRACTION_SCHEMA)
+            problem = RefractionProblem()
+            lens = torch.tensor(frame.select("sphere", "cylinder").to_numpy())
+            score = torch.tensor(frame["score"].to_numpy())
+            self.assertAllClose(problem.score(lens), score, atol=1e-5)
+
+    def test_search_of_the_knowledge_gradient(self) -> None:
+        with mock.patch("benchmarks.studies.experiment.suggest", wraps=suggest) as spy:
+            run_task(make_task("slope 3", "cbkg", iterations=1))
+            run_task(make_task("slope 3", "random", iterations=1))
+        found = [call.args[3].num_restarts for call in spy.call_args_list]
+        self.assertEqual(found, [3, SearchOptions().num_restarts])
+
+    def test_learning(self) -> None:
+        task = make_task(name_case(5, "default"), iterations=5)
+        with mock.patch("benchmarks.studies.experiment.fit_gpytorch_mll") as fit:
+            run_task(task)
+        self.assertEqual(fit.call_count, 1)  # at ten trials
+
+
+class TestReport(StrictTestCase):
+    def test_trials_to_reach(self) -> None:
+        self.assertEqual(trials_to_reach([0.5, 0.1, 0.3, 0.1, 0.05], 0.1), 4)
+        self.assertEqual(trials_to_reach([0.1, 0.1], 0.1), 1)
+        self.assertIsNone(trials_to_reach([0.1, 0.2], 0.1))
+
+    def test_report(self) -> None:
+        study = STUDIES["refraction"].subset(
+            ["slope 5"], ["ucb-ald", "random"], seeds=2, iterations=3
+        )
+        with TemporaryDirectory() as directory:
+            root = Path(directory)
+            run_study(study, root / "refraction", compute_here)
+            main(["report", "refraction", "--output", directory])
+            text = (root / "refraction" / "report.md").read_text(encoding="utf-8")
+            for name in ("acuity.png", "patient.png", "regret.png"):
+                self.assertIn(name, text)
+                self.assertGreater((root / "refraction" / name).stat().st_size, 10_000)
+            last = store.load(root / "refraction").filter(pl.col("iteration") == 3)
+        for rule in study.rules:
+            acuity = -last.filter(pl.col("rule") == rule)["score"]
+            self.assertIn(f"| `{rule}` | {acuity.mean():.4f} ± ", text)
+            self.assertIn(f"| `{rule}` | {acuity.mean():.3f} |", text)
+        self.assertIn("0.0248", text)
+        self.assertIn("logMAR, negated", text)
+        self.assertNotIn("surrogates.png", text)
+        self.assertNotIn("## Surrogates", text)
+
+    def test_case_of_known_results(self) -> None:
+        seeds, iterations = 2, 4
+        rows: dict[str, Any] = {"seed": np.repeat(range(seeds), iterations)}
+        rows["iteration"] = np.tile(range(1, iterations + 1), seeds)
+        acuity = np.array([0.9, 0.2, 0.04, 0.03, 0.7, 0.1, 0.04, 0.01])
+        rows |= {"study": "refraction", "function": "slope 5", "context": 0.5}
+        rows |= {"seconds": 0.1, "score": -acuity, "cylinder": -0.5}
+        rows["sphere"] = np.array([0.0, 0.0, 0.0, 0.2, 0.0, 0.0, 0.0, -0.4])
+        with TemporaryDirectory() as directory:
+            root = Path(directory)
+            for rule in STUDIES["refraction"].rules:
+                frame = pl.DataFrame(rows | {"rule": rule}).select(*REFRACTION_SCHEMA)
+                path = store.result_path(root / "refraction", "slope 5", rule)
+                store.save(frame.cast(REFRACTION_SCHEMA), path)
+            text = write_report("refraction", root).read_text(encoding="utf-8")
+        self.assertIn(
+            "| `cjes` | 0.0200 ± 0.0100 | 0.020 | 0.030 | 0 | -0.100 ± 0.300 | 0.300 | "
+            "-0.500 ± 0.000 | 0.500 | 3 | 3 | 4 |",
+            text,
+        )
+
+    def test_report_on_unfinished_studies(self) -> None:
+        # Only a slope without figures, and no slope that both rules have finished.
+        for finished in (
+            {"random": "slope 2"},
+            {"random": "slope 2", "bald": "slope 5"},
+        ):
+            with TemporaryDirectory() as directory:
+                root = Path(directory)
+                for rule, case in finished.items():
+                    study = STUDIES["refraction"].subset([case], [rule], 2, 1)
+                    run_study(study, root / "refraction", compute_here)
+                text = write_report("refraction", root).read_text(encoding="utf-8")
+            self.assertIn("patient.png", text)
+            self.assertNotIn("acuity.png", text)
+            self.assertEqual("## Acuity: slope 2" in text, len(finished) == 1)
+
+    def test_report_on_surrogates(self) -> None:
+        name, rules = "refraction-steps", ("ucb-ald", "ts-ald")
+        cases = ("slope 5, paper", "slope 5, default")
+        study = STUDIES[name].subset(cases, rules, seeds=2, iterations=3)
+        with TemporaryDirectory() as directory:
+            root = Path(directory)
+            run_study(study, root / name, compute_here)
+            text = write_report(name, root).read_text(encoding="utf-8")
+            for figure in ("acuity.png", "surrogates.png"):
+                self.assertIn(figure, text)
+                self.assertGreater((root / name / figure).stat().st_size, 10_000)
+        self.assertIn("| rule | slope 5, paper | slope 5, default |", text)
+        self.assertIn("- `learned`: hyperparameters that are learned", text)
+        for case in cases:
+            self.assertIn(f"## Acuity: {case}\n", text)

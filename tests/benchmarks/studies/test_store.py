@@ -1,0 +1,152 @@
+import math
+import os
+import random
+import tempfile
+import warnings
+from pathlib import Path
+from unittest import mock
+
+import polars as pl
+import pytest
+from botorch.exceptions import BotorchWarning, InputDataError
+
+from benchmarks.studies import store
+from benchmarks.studies.definitions import STUDIES
+from benchmarks.studies.experiment import SCHEMA
+from botorch_binary_context.problems import BENCHMARKS
+from tests.benchmarks.studies.small_studies import fake_results, make_task
+from tests.helpers import StrictTestCase
+
+
+class TestStore(StrictTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.folder = Path(directory.name) / "binary"
+        self.task = make_task()
+        self.path = store.result_path(self.folder, "Levy", "ucb-ald")
+        self.frame = fake_results(self.task)
+
+    def test_paths_differ(self) -> None:
+        paths = {store.result_path(self.folder, name, "cbkg") for name in BENCHMARKS}
+        self.assertEqual(len(paths), 34)
+        self.assertTrue(all(path.name.isascii() for path in paths))
+
+    def test_save_and_load(self) -> None:
+        self.assertTrue(store.load(self.folder).is_empty())
+        store.save(self.frame, self.path)
+        self.assertTrue(store.load(self.folder).equals(self.frame))
+        self.assertEqual([p.name for p in self.folder.iterdir()], [self.path.name])
+        self.assertEqual(self.path.stat().st_mode & 0o777, 0o644)
+
+    def test_failed_save_leaves_the_old_file(self) -> None:
+        store.save(self.frame, self.path)
+        for function in ("os.replace", "os.fsync"):
+            full = OSError("no space")
+            with (
+                mock.patch(function, side_effect=full),
+                pytest.raises(OSError, match="no space"),
+            ):
+                store.save(self.frame.head(1), self.path)
+        self.assertTrue(store.load(self.folder).equals(self.frame))
+        self.assertEqual(len(list(self.folder.iterdir())), 1)
+
+    def test_partial_file_of_a_killed_run_is_not_seen(self) -> None:
+        def die(*_: object) -> None:
+            raise SystemExit
+
+        with mock.patch("os.replace", die), mock.patch.object(Path, "unlink"):
+            self.assertRaises(SystemExit, store.save, self.frame, self.path)
+        self.assertEqual(len(list(self.folder.iterdir())), 1)  # the temporary file
+        self.assertFalse(store.is_finished(self.folder, self.task))
+        self.assertTrue(store.load(self.folder).is_empty())
+
+    def test_broken_files_are_ignored(self) -> None:
+        store.save(self.frame, self.path)
+        whole = self.path.read_bytes()
+        other = pl.DataFrame({"a": [1]})
+        other.write_parquet(self.folder / "other.parquet")
+        with self.assertWarnsRegex(BotorchWarning, "other columns"):
+            self.assertTrue(store.load(self.folder).equals(self.frame))
+        os.remove(self.folder / "other.parquet")
+        for content in (whole[: len(whole) // 2], b"", b"PAR1"):
+            self.path.write_bytes(content)
+            with self.assertWarnsRegex(BotorchWarning, "Ignoring"):
+                self.assertEqual(store.load(self.folder).schema, SCHEMA)
+            with self.assertWarnsRegex(BotorchWarning, "Ignoring"):
+                self.assertFalse(store.is_finished(self.folder, self.task))
+
+    def test_flipped_bits(self) -> None:
+        """Noticed or harmless: never other results, nor another error."""
+        store.save(self.frame, self.path)
+        whole = self.path.read_bytes()
+        generator = random.Random(0)
+        noticed = 0
+        for _ in range(300):
+            content = bytearray(whole)
+            content[generator.randrange(len(whole))] ^= 1 << generator.randrange(8)
+            self.path.write_bytes(content)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BotorchWarning)
+                frame = store.read(self.path)
+            noticed += frame is None
+            self.assertTrue(frame is None or frame.equals(self.frame))
+        self.assertGreater(noticed, 100)
+
+    def test_results_of_something_else(self) -> None:
+        first = pl.col("seed").eq(0) & pl.col("iteration").eq(1)
+        nothing, infinite = pl.lit(None, pl.Float32), pl.lit(math.inf, pl.Float32)
+        for frame, message in (
+            (fake_results(make_task(rule="bald")), "results of bald on Levy in the"),
+            (
+                fake_results(make_task(function="Ackley")),
+                "results of ucb-ald on Ackley",
+            ),
+            (fake_results(make_task(study="duels")), "in the study duels"),
+            (self.frame.with_columns(rule=pl.lit(None, pl.String)), "than one task"),
+            (pl.concat([self.frame, self.frame]), "are missing or there twice"),
+            (self.frame.tail(-1), "some seeds or iterations are missing"),
+            (self.frame.filter(pl.col("iteration") > 1), "iterations are missing"),
+            (self.frame.with_columns(score=infinite), "numbers that are not finite"),
+            (
+                self.frame.with_columns(
+                    score=pl.when(first).then(nothing).otherwise("score")
+                ),
+                "numbers that are not finite",
+            ),
+        ):
+            store.save(frame, self.path)
+            with self.assertWarnsRegex(BotorchWarning, f"Ignoring .*: .*{message}"):
+                self.assertFalse(store.is_finished(self.folder, self.task))
+
+    def test_without_a_checksum(self) -> None:
+        """Results of former releases are read, and held to all the rest."""
+        self.path.parent.mkdir()
+        self.frame.write_parquet(self.path)
+        self.assertTrue(store.is_finished(self.folder, self.task))
+        self.frame.tail(-1).write_parquet(self.path)
+        with self.assertWarnsRegex(BotorchWarning, "iterations are missing"):
+            self.assertFalse(store.is_finished(self.folder, self.task))
+
+    def test_stored_results_are_sound(self) -> None:
+        """One file of every study of the repository."""
+        for folder in sorted(store.RESULTS.iterdir()):
+            for path in sorted(folder.glob("*.parquet"))[:1]:
+                if folder.name in STUDIES:
+                    self.assertIsNotNone(store.read(path, folder.name))
+
+    def test_is_finished(self) -> None:
+        self.assertFalse(store.is_finished(self.folder, self.task))
+        store.save(self.frame, self.path)
+        self.assertTrue(store.is_finished(self.folder, self.task))
+        with self.assertRaisesRegex(InputDataError, "``output``.*3 and 3"):
+            store.is_finished(self.folder, make_task(seeds=4))
+
+    def test_runs(self) -> None:
+        store.log_run(self.folder, 3, "2")
+        self.assertEqual(store.load_runs(self.folder), [])
+        store.save(self.frame, self.path)
+        store.log_run(self.folder, 3, "2")
+        store.log_run(self.folder, 4, "tcp://there")
+        self.assertEqual([x["seconds"] for x in store.load_runs(self.folder)], [3, 4])
