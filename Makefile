@@ -50,10 +50,10 @@ docs: $(VENV)/.installed-docs ## Build the documentation into docs/_build/html
 	@echo "Site: docs/_build/html/index.html"
 
 tutorials: $(VENV)/.installed-tutorials ## Execute the tutorials; SMOKE_TEST=1: only a check
-	$(BIN)/python docs/execute_tutorials.py $(ARGS)
+	$(BIN)/python scripts/execute_tutorials.py $(ARGS)
 
 picture: $(INSTALLED) ## Draw the picture of the README
-	$(BIN)/python docs/draw_idea.py
+	$(BIN)/python scripts/draw_idea.py
 
 clean: ## Delete caches and build products; the environment stays
 	rm -rf build dist htmlcov docs/_build docs/studies docs/tutorials/*.ipynb \

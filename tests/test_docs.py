@@ -196,7 +196,7 @@ def test_code_for_those_who_come_from_elsewhere_runs(
 
 
 def test_transcripts_of_the_lab_are_those_of_the_program() -> None:
-    """The prompt and the header are as today: docs/run_lab.py writes them."""
+    """The prompt and the header are as today: scripts/run_lab.py writes them."""
     folder = DOCS / "_static" / "lab"
     assert "pass (p), fail (f), undo (u), quit (q): u" in read(folder / "run.txt")
     blank = Trial(0, {"letter size": ""}, ({"sphere": "", "cylinder": ""},), "", "")

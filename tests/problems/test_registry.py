@@ -21,14 +21,14 @@ from botorch_binary_context.problems import (
     make_objective,
 )
 from botorch_binary_context.problems.functions import Sphere
-from botorch_binary_context.problems.moments import (
+from botorch_binary_context.problems.registry import MOMENTS_PATH
+from scripts.compute_moments import (
     CHUNK,
     NUM_POINTS,
     compute_moments,
     main,
     sample_values,
 )
-from botorch_binary_context.problems.registry import MOMENTS_PATH
 from tests.helpers import RequireDevice, StrictTestCase, double, uniform
 from tests.problems.golden import GOLDEN, authors_form, rows
 

@@ -25,7 +25,7 @@ from botorch_binary_context.plotting import plot_best_so_far, plot_contexts
 from botorch_binary_context.problems import RefractionProblem, visual_acuity
 from botorch_binary_context.problems.refraction import LETTER_SIZES
 
-PATH = Path(__file__).parent / "_static" / "idea.png"
+PATH = Path(__file__).parents[1] / "docs" / "_static" / "idea.png"
 REPETITIONS, ITERATIONS = 10, 75
 # Between these probabilities an answer is called open.
 OPEN = (0.15, 0.9)

@@ -1,7 +1,7 @@
 """Run the session of the page "In the lab" and save what it prints and draws.
 
-The commands are real, and a simulated person answers. ``python docs/run_lab.py`` writes
-``docs/_static/lab/``.
+The commands are real, and a simulated person answers. ``python scripts/run_lab.py``
+writes ``docs/_static/lab/``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from botorch_binary_context.experiment import Experiment, Trial
 from botorch_binary_context.experiment.cli import main
 from botorch_binary_context.experiment.demo import simulated_person
 
-OUTPUT = Path(__file__).parent.resolve() / "_static" / "lab"
+OUTPUT = Path(__file__).resolve().parents[1] / "docs" / "_static" / "lab"
 JOURNAL = "patient-7.journal"
 NUM_TRIALS = 60
 NUM_LINES = 6  # of the exported table

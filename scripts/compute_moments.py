@@ -1,7 +1,7 @@
 r"""
 Mean and variance of the benchmark functions over their boxes, from a large sample.
 
-``python -m botorch_binary_context.problems.moments`` makes the data file that
+``python -m scripts.compute_moments`` makes the data file that
 :func:`~botorch_binary_context.problems.make_objective` reads.
 """
 
