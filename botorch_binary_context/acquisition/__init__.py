@@ -8,6 +8,7 @@ from botorch_binary_context.acquisition.analytic import (
     MaximallyUncertainChallenge,
 )
 from botorch_binary_context.acquisition.best_option import ExpectedBestOption
+from botorch_binary_context.acquisition.best_value import best_latent_value
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "SampledKnowledgeGradient",
     "TargetedInformation",
     "Straddle",
+    "best_latent_value",
     "gen_one_shot_knowledge_gradient_initial_conditions",
     "input_constructors",
 ]
