@@ -25,7 +25,8 @@ class Event:
         number: Its number, from 1.
         at: When, in UTC.
         kind: What: "created", "migrated", "described", "asked", "answered",
-            "withdrawn", "added", "corrected", "undone", "excluded" or "included".
+            "withdrawn", "added", "annotated", "corrected", "undone", "excluded" or
+            "included".
         trial: The id of the trial, if it is about one.
         old: The former values of what was changed.
         new: The new values.

@@ -218,6 +218,21 @@ class Logbook:
         with self._journal.transaction():
             self._journal.correct(number, label)
 
+    def annotate(self, trial_id: int, **extra: Any) -> None:
+        r"""Note more about a trial, for example after its answer.
+
+        Args:
+            trial_id: The id of a trial.
+            extra: Anything to note, by free names, as ``extra`` of :meth:`tell`.
+
+        Example:
+            >>> experiment.annotate(trial.id, confidence=3)
+        """
+        number = check_id(trial_id)
+        details = self._details(None, None, extra)
+        with self._journal.transaction():
+            self._journal.annotate(number, details["extra"])
+
     def undo(self) -> Trial:
         r"""Take back the last answer, so that the trial can be answered again.
 

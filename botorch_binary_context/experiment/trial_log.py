@@ -229,6 +229,16 @@ class TrialLog:
         row = self._row_that_is(trial_id, "answered")
         self._amend("corrected", row, {"outcome": outcome})
 
+    def annotate(self, trial_id: int, extra: Mapping[str, Any]) -> None:
+        r"""Note more about a trial; to be called within a transaction.
+
+        Args:
+            trial_id: The id of a trial.
+            extra: What to note, by free names, which replaces what they had.
+        """
+        row = self._row(trial_id)
+        self._change("annotated", row, {"extra": {**_make_trial(row).extra, **extra}})
+
     def use(self, trial_id: int, used: bool) -> None:
         r"""Say whether the model learns from a trial; to be called in a transaction.
 
@@ -260,10 +270,13 @@ class TrialLog:
         unanswered = {"outcome": None, "position": None}
         if trial.chosen_by == ADDED:
             return {**unanswered, "status": "withdrawn"}
-        events = self.history(trial.id)
-        changes = [event.old for event in events if event.kind == "answered"]
-        pending = {**unanswered, "status": "pending", "closed_at": None}
-        return {**pending, **(changes[-1] if changes else {})}
+        former = {**unanswered, "status": "pending", "closed_at": None}
+        for event in reversed(self.history(trial.id)):
+            if event.kind in ("answered", "annotated"):
+                former |= event.old
+            if event.kind == "answered":
+                break
+        return former
 
     def _row_that_is(self, trial_id: int, *allowed: str) -> Row:
         row = self._row(trial_id)

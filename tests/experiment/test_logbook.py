@@ -150,6 +150,21 @@ class TestCorrections:
         with pytest.raises(UnsupportedError, match="an answer to undo, but got none"):
             experiment.undo()
 
+    def test_notes_after_the_answer(self, experiment: Experiment) -> None:
+        asked = experiment.ask()
+        experiment.annotate(asked.id, room=1)
+        experiment.tell(asked.id, 1, extra={"eye": "left"})
+        experiment.annotate(asked.id, eye="right", key="k")
+        noted = {"eye": "right", "key": "k"}
+        assert experiment.trials[0].extra == noted
+        last = experiment.history[-1]
+        assert (last.kind, last.new) == ("annotated", {"extra": noted})
+        assert experiment.undo().extra == {"room": 1}
+        with pytest.raises(InputDataError, match="names of its own, but got noise"):
+            experiment.annotate(asked.id, noise=1)
+        with pytest.raises(InputDataError, match="from 1 to 1, but got 2"):
+            experiment.annotate(2, key="k")
+
     def test_undo_of_an_added_trial(self, experiment: Experiment) -> None:
         experiment.add(VALUES, 1)
         assert experiment.undo().status == "withdrawn"
