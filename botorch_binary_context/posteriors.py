@@ -321,6 +321,18 @@ class ExactPosterior(Posterior):
         found = [_mixture_quantile(self.means, self._within, float(p)) for p in value]
         return torch.stack(found).unsqueeze(-1)
 
+    def cdf(self, value: float) -> Tensor:
+        r"""The probabilities that the latent function is below a value.
+
+        Args:
+            value: The value.
+
+        Returns:
+            A ``batch_shape x q x 1`` tensor.
+        """
+        below = ndtr((value - self.means) * self._within.rsqrt())
+        return below.mean(dim=0).unsqueeze(-1)
+
     def quantile_error(self, value: Tensor) -> Tensor:
         r"""The Monte Carlo standard errors of quantiles of the latent function.
 

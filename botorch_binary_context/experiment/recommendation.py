@@ -26,6 +26,9 @@ from botorch_binary_context.experiment.estimates import (
 )
 from botorch_binary_context.experiment.region import Region, find_region
 from botorch_binary_context.experiment.space import Encoder, Values
+from botorch_binary_context.experiment.threshold_distribution import (
+    ThresholdDistribution,
+)
 from botorch_binary_context.experiment.variables import Context
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.models.averaged_gp import AveragedGP
@@ -242,15 +245,8 @@ class Recommendation:
             >>> best = experiment.recommend()
             >>> best.threshold("letter size", probability=0.8)
         """
-        self._check_pass_fail()
-        varied = self._find_context(name)
         _check_level(level)
-        likelihood = self._model.likelihood
-        latent = 0.0 if probability is None else likelihood.contrast_at(probability)
-        fixed = {varied.name: varied.reference, **self._complete(context)}
-        line = self._encoder.encode_difficulties(
-            fixed, self.parameters, varied.name, NUM_VALUES
-        )
+        varied, line, latent = self._line(name, probability, context)
         with computing(), torch.no_grad():
             band = exact_threshold_band(
                 self._averaged, line, latent, level, NUM_SAMPLES, self._seed
@@ -260,6 +256,44 @@ class Recommendation:
             for position in band
         )
         return Threshold(median, min(ends), max(ends))
+
+    def threshold_distribution(
+        self,
+        name: str | None = None,
+        probability: float | None = None,
+        context: Values | None = None,
+    ) -> ThresholdDistribution:
+        r"""The distribution of the value that :meth:`threshold` tells the median of.
+
+        Args:
+            name: The name of the context, as in :meth:`threshold`.
+            probability: The probability of passing, as in :meth:`threshold`.
+            context: The values of the other contexts, as in :meth:`threshold`.
+
+        Returns:
+            The distribution, given that the threshold is within the bounds.
+        """
+        varied, line, latent = self._line(name, probability, context)
+        with computing(), torch.no_grad():
+            posterior = self._averaged.exact_posterior(
+                line.unsqueeze(-2), NUM_SAMPLES, self._seed
+            )
+        values = [varied.at_difficulty(i / (NUM_VALUES - 1)) for i in range(NUM_VALUES)]
+        return ThresholdDistribution.by_failing(values, posterior.cdf(latent).flatten())
+
+    def _line(
+        self, name: str | None, probability: float | None, context: Values | None
+    ) -> tuple[Context, Tensor, float]:
+        """A context, ever harder trials along it, and ``f`` at its threshold."""
+        self._check_pass_fail()
+        varied = self._find_context(name)
+        likelihood = self._model.likelihood
+        latent = 0.0 if probability is None else likelihood.contrast_at(probability)
+        fixed = {varied.name: varied.reference, **self._complete(context)}
+        line = self._encoder.encode_difficulties(
+            fixed, self.parameters, varied.name, NUM_VALUES
+        )
+        return varied, line, latent
 
     def preference_probability(
         self, other: Values, context: Values | None = None, level: float = LEVEL
