@@ -15,6 +15,18 @@ from benchmarks.studies import (
     report,
     runner,
     searches,
+    store,
+)
+
+COMMANDS = (
+    speed,
+    hyperparameters,
+    refraction,
+    runner,
+    report,
+    store,
+    maps,
+    searches,
 )
 
 
@@ -26,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for module in (speed, hyperparameters, refraction, runner, report, maps, searches):
+    for module in COMMANDS:
         module.add_command(commands)
     arguments = parser.parse_args(argv)
     try:

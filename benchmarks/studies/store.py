@@ -8,6 +8,9 @@ on one folder may compute a task twice, but replace its file by an equal one.
 Every file has a checksum of its content. What does not fit it, or is not the results of
 the task that its name says, does not count as finished. Files from before there was a
 checksum are held to everything else.
+
+``python -m benchmarks pack STUDY`` puts the results of all tasks into one file, which
+is what the repository holds.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ from benchmarks.studies.experiment import REFRACTION_SCHEMA, SCHEMA, Task
 
 RESULTS = Path(__file__).parents[1] / "results"
 RUNS = "runs.jsonl"
+#: The file with the results of many tasks.
+PACKED = "results.parquet"
 #: The name of the checksum in the metadata of a file.
 CHECKSUM = "checksum"
 
@@ -62,7 +67,9 @@ def save(frame: pl.DataFrame, path: Path) -> None:
         dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False
     ) as file:
         try:
-            frame.write_parquet(file, metadata={CHECKSUM: checksum(frame)})
+            frame.write_parquet(
+                file, compression_level=19, metadata={CHECKSUM: checksum(frame)}
+            )
             file.flush()
             os.fsync(file.fileno())
             os.chmod(file.name, 0o644)
@@ -183,10 +190,52 @@ def load(folder: Path) -> pl.DataFrame:
         One table, empty if there is nothing.
     """
     study = folder.name if folder.name in STUDIES else None
-    frames = [read(path, study) for path in sorted(folder.glob("*.parquet"))]
+    paths = sorted(set(folder.glob("*.parquet")) - {folder / PACKED})
+    frames = [read(path, study) for path in paths] + _unpack(folder)
     empty = pl.DataFrame(schema=SCHEMA)
-    found = [frame for frame in frames if frame is not None]
-    return pl.concat([empty, *found], how="diagonal")
+    found = {
+        frame.row(0)[:3]: frame for frame in reversed(frames) if frame is not None
+    }  # a file of its own counts more than the packed results
+    return pl.concat([empty, *reversed(found.values())], how="diagonal")
+
+
+def _unpack(folder: Path) -> list[pl.DataFrame]:
+    """The packed results of a study, a table for each task."""
+    frame = read_table(folder / PACKED)
+    if frame is None:
+        return []
+    return frame.partition_by("function", "rule", maintain_order=True)
+
+
+def pack(folder: Path) -> Path:
+    r"""Put the results of all finished tasks into one file, in place of many.
+
+    Args:
+        folder: The folder of the study.
+
+    Returns:
+        The path of the file.
+    """
+    frame = load(folder)
+    if frame.is_empty():
+        raise InputDataError(f"Expected {folder} to hold results, but it has none.")
+    path = folder / PACKED
+    save(frame, path)
+    for other in set(folder.glob("*.parquet")) - {path}:
+        other.unlink()
+    return path
+
+
+def add_command(commands: Any) -> None:
+    r"""Add ``pack`` to the command line.
+
+    Args:
+        commands: What ``add_subparsers`` returned.
+    """
+    parser = commands.add_parser("pack", help="put the results of a study in one file")
+    parser.add_argument("study", choices=list(STUDIES))
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.set_defaults(run=lambda given: print(pack(given.output / given.study)))
 
 
 def is_finished(folder: Path, task: Task) -> bool:
@@ -204,7 +253,11 @@ def is_finished(folder: Path, task: Task) -> bool:
     path = result_path(folder, task.function, task.rule)
     frame = read(path, task.study)
     if frame is None:
-        return False
+        key = task.study, task.function, task.rule
+        packed = [part for part in _unpack(folder) if part.row(0)[:3] == key]
+        if not packed:
+            return False
+        frame, path = packed[0], folder / PACKED
     found = frame["seed"].n_unique(), frame["iteration"].n_unique()
     if found != (task.seeds, task.iterations):
         raise InputDataError(

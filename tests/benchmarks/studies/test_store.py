@@ -133,8 +133,34 @@ class TestStore(StrictTestCase):
         """One file of every study of the repository."""
         for folder in sorted(store.RESULTS.iterdir()):
             for path in sorted(folder.glob("*.parquet"))[:1]:
-                if folder.name in STUDIES:
+                if path.name == store.PACKED:
+                    self.assertIsNotNone(store.read_table(path))
+                elif folder.name in STUDIES:
                     self.assertIsNotNone(store.read(path, folder.name))
+
+    def test_packed(self) -> None:
+        with self.assertRaisesRegex(InputDataError, "to hold results"):
+            store.pack(self.folder)
+        other = make_task(rule="bald")
+        store.save(self.frame, self.path)
+        store.save(fake_results(other), store.result_path(self.folder, "Levy", "bald"))
+        before = store.load(self.folder)
+        path = store.pack(self.folder)
+        self.assertEqual([p.name for p in self.folder.iterdir()], [path.name])
+        self.assertTrue(store.load(self.folder).equals(before))
+        self.assertTrue(store.is_finished(self.folder, other))
+        self.assertFalse(store.is_finished(self.folder, make_task(rule="random")))
+        with self.assertRaisesRegex(InputDataError, "``output``.*results.parquet"):
+            store.is_finished(self.folder, make_task(rule="bald", seeds=4))
+
+    def test_new_results_replace_packed_ones(self) -> None:
+        store.save(self.frame, self.path)
+        store.pack(self.folder)
+        newer = fake_results(self.task, level=1.0)
+        store.save(newer, self.path)
+        self.assertTrue(store.load(self.folder).equals(newer))
+        store.pack(self.folder)
+        self.assertTrue(store.load(self.folder).equals(newer))
 
     def test_is_finished(self) -> None:
         self.assertFalse(store.is_finished(self.folder, self.task))
