@@ -14,6 +14,7 @@ from torch import Tensor
 from benchmarks.studies import hyperparameters
 from benchmarks.studies.hyperparameters import Hyperparameters
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
+from botorch_binary_context.goals import Goal
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
@@ -43,12 +44,17 @@ class Case:
         randomness: What the first trials and the noise of a seed are drawn for; equal
             for cases that are to be compared.
         refits: The numbers of trials at which the hyperparameters are learned.
+        goal: What the parameters should be good at, by default in the reference
+            context.
+        batch_size: How many trials are chosen at once.
     """
 
     problem: ContextProblem
     model: Callable[[Tensor, Tensor], LatentGP]
     randomness: str
     refits: frozenset[int] = frozenset()
+    goal: Goal | None = None
+    batch_size: int = 1
 
 
 def multiplicative_kernel(fitted: Hyperparameters) -> Kernel:

@@ -5,6 +5,7 @@ The studies: which rules run on which functions, how often, and with what kernel
 [Fauvel2022contextual]_, with further rules beside the paper's. ``threshold`` is the
 harder family, where the informative context depends on the parameters. ``duels-kg``
 adds the knowledge gradient, which is slow, to the duels of some functions and seeds.
+``goals`` and ``batches`` are those of :mod:`benchmarks.studies.variants`.
 ``refraction``, ``refraction-anywhere``, ``refraction-steps`` and
 ``refraction-inference`` are those of :mod:`benchmarks.studies.refraction`.
 """
@@ -17,7 +18,7 @@ from typing import Any
 
 from botorch.exceptions import InputDataError
 
-from benchmarks.studies import refraction
+from benchmarks.studies import refraction, variants
 from benchmarks.studies.cases import (
     SLOPE,
     Case,
@@ -69,6 +70,7 @@ class Study:
         optimum: The highest score of a function.
         unit: What the score is, in words.
         searches: The effort of the search of some rules, if not the default.
+        effort: The default effort of searches, also of that for the best parameters.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Study:
     optimum: Callable[[str], float] = optimum_of_benchmark
     unit: str = "in standard deviations of the function over its box"
     searches: Mapping[str, SearchOptions] = field(default_factory=dict)
+    effort: SearchOptions = SearchOptions()  # noqa: RUF009
 
     def subset(
         self,
@@ -179,9 +182,15 @@ SYNTHETIC_DUEL_RULES = (
     "bald",
     "random",
 )
+GOAL_RULES = ("ucb-ald", "ucb-random", "ucb-fixed")
+BATCH_RULES = ("ucb-ald", "ts-ald")
 REFRACTION_RULES = (*PAPER_TABLE_3, "lucb-ald", "cbkg", "cjes")
 # A trial of three variables needs fewer starts than the default, and ``cbkg`` is slow.
 REFRACTION_SEARCHES = {"cbkg": SearchOptions(num_restarts=3)}
+# Many tasks: the last digits of a maximum do not decide them.
+QUICK_SEARCH = SearchOptions(
+    num_restarts=5, raw_samples=256, max_evaluations=30, relative_gain=1e-6
+)
 # From one to six variables, and all three kernels of the paper.
 KG_FUNCTIONS = (
     "Ackley",
@@ -229,6 +238,26 @@ _ALL = (
         ),
         rules=SYNTHETIC_RULES,
         seeds=20,
+    ),
+    Study(
+        "goals",
+        variants.load_hyperparameters,
+        variants.goal_case,
+        rules=GOAL_RULES,
+        functions=variants.name_all(KG_FUNCTIONS, variants.GOALS),
+        seeds=20,
+        optimum=variants.best_possible,
+        effort=QUICK_SEARCH,
+    ),
+    Study(
+        "batches",
+        variants.load_hyperparameters,
+        variants.batch_case,
+        rules=BATCH_RULES,
+        functions=variants.name_all(KG_FUNCTIONS, variants.BATCH_SIZES),
+        seeds=20,
+        optimum=lambda name: optimum_of_benchmark(variants.split(name)[0]),
+        effort=QUICK_SEARCH,
     ),
     Study(
         "refraction",

@@ -25,7 +25,6 @@ from torch import Tensor
 from benchmarks.studies.cases import Case
 from benchmarks.studies.definitions import INITIAL_TRIALS, STUDIES
 from botorch_binary_context.models import ApproximateMarginalLogLikelihood
-from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.problems import (
     ContextProblem,
     RefractionProblem,
@@ -34,8 +33,9 @@ from botorch_binary_context.rules import recommend, suggest
 from botorch_binary_context.trials import TrialSpace
 
 #: The columns of the results. ``score`` is the performance of the parameters that are
-#: inferred to be best after an iteration, ``context`` the one of its trial, ``seconds``
-#: the time to suggest the trials of all seeds, divided by their number.
+#: inferred to be best after an iteration or, where trials come in batches, after its
+#: batch, ``context`` the (first) one of its trial, ``seconds`` the time to suggest the
+#: trials of all seeds, divided by their number.
 SCHEMA = pl.Schema(
     {
         "study": pl.String,
@@ -119,7 +119,8 @@ def run_task(task: Task) -> pl.DataFrame:
         "iteration": np.tile(np.arange(1, task.iterations + 1), task.seeds),
     } | {name: column.flatten().cpu().numpy() for name, column in columns.items()}
     schema = REFRACTION_SCHEMA if "sphere" in data else SCHEMA
-    return pl.DataFrame(data).cast(schema)  # pyright: ignore[reportArgumentType]
+    frame = pl.DataFrame(data).select(schema.names())
+    return frame.cast(schema)  # pyright: ignore[reportArgumentType]
 
 
 def make_case(task: Task) -> Case:
@@ -142,28 +143,45 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
     first, noise = draw_randomness(task, case)
     labels = draw_labels(problem, first, noise[:, :INITIAL_TRIALS])
     model = case.model(first, labels)
-    options = STUDIES[task.study].searches.get(task.rule, SearchOptions())
+    study = STUDIES[task.study]
+    options = study.searches.get(task.rule, study.effort)
     rows = defaultdict(list)
-    for i in range(task.iterations):
+    for i in range(0, task.iterations, case.batch_size):
         seed = derive_seed(task.study, task.function, task.rule, i)
+        q = min(case.batch_size, task.iterations - i)
         start = time.perf_counter()
-        trial = suggest(model, space, task.rule, options, seed)
-        seconds = (time.perf_counter() - start) / task.seeds
-        labels = draw_labels(problem, trial, noise[:, [INITIAL_TRIALS + i]])
-        model = model.condition_on_observations(trial, labels)
-        if INITIAL_TRIALS + i + 1 in case.refits:
+        trials = suggest(model, space, task.rule, options, seed, q, goal=case.goal)
+        seconds = (time.perf_counter() - start) / (task.seeds * q)
+        done = INITIAL_TRIALS + i
+        labels = draw_labels(problem, trials, noise[:, done : done + q])
+        model = model.condition_on_observations(trials, labels)
+        if not case.refits.isdisjoint(range(done + 1, done + q + 1)):
             # As trials come in, beginning from what was learned before.
             mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
             fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
-        best = recommend(model, space).unsqueeze(-2)  # seeds x 1 x (d - m)
-        rows["score"].append(problem.score(best).squeeze(-1))
-        rows["context"].append(problem.functional.rows(trial)[:, 0, 0])
-        rows["seconds"].append(torch.full((task.seeds,), seconds))
-        if isinstance(problem, RefractionProblem):
-            sphere, cylinder = problem.error(best).squeeze(-2).unbind(-1)
-            rows["sphere"].append(sphere)
-            rows["cylinder"].append(cylinder)
+        best = recommend(model, space, study.effort, goal=case.goal).unsqueeze(-2)
+        measured = measure(problem, best) | {"seconds": best.new_tensor(seconds)}
+        for trial in trials.unbind(dim=1):
+            rows["context"].append(problem.functional.rows(trial.unsqueeze(1))[:, 0, 0])
+            for name, value in measured.items():
+                rows[name].append(value.expand(task.seeds))
     return {name: torch.stack(column, dim=-1) for name, column in rows.items()}
+
+
+def measure(problem: ContextProblem, best: Tensor) -> dict[str, Tensor]:
+    r"""How good the inferred parameters are.
+
+    Args:
+        problem: The problem.
+        best: ``seeds x 1 x (d - m)`` parameters.
+
+    Returns:
+        The score and, of refraction, the errors of sphere and cylinder, ``seeds`` each.
+    """
+    found = {"score": problem.score(best).squeeze(-1)}
+    if isinstance(problem, RefractionProblem):
+        found["sphere"], found["cylinder"] = problem.error(best).squeeze(-2).unbind(-1)
+    return found
 
 
 def draw_randomness(task: Task, case: Case) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies import acuity, figures, store
+from benchmarks.studies import acuity, figures, store, variant_report
 from benchmarks.studies.analysis import Analysis, analyse
 from benchmarks.studies.cases import load_hyperparameters
 from benchmarks.studies.definitions import INITIAL_TRIALS, STUDIES
@@ -63,18 +63,12 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
         The path of the Markdown file.
     """
     analysis, folder = analyse(STUDIES[name], root), root / name
-    ranking = analysis.rank(analysis.rules)
-    if ranking is not None:
-        figures.draw_wins(ranking, analysis.rules, folder / "wins.png")
-    figures.draw_regret(analysis, folder / "regret.png")
+    compared = variant_report.describe(analysis) or _describe_rules(analysis, folder)
     sections = [
         _describe(analysis),
         _read_conclusions(folder),
         _describe_missing(analysis),
-        *(_describe_ranking(analysis) if ranking is not None else []),
-        _describe_contexts(analysis, ranking) if ranking is not None else "",
-        *acuity.describe(analysis, folder),
-        "## Regret\n\n![Regret curves of every function](regret.png)",
+        *compared,
         _describe_costs(analysis),
         _describe_kernels(analysis),
         _describe_runs(folder),
@@ -83,6 +77,20 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
     text = "\n\n".join(section for section in sections if section)
     path.write_text(text + "\n", encoding="utf-8")
     return path
+
+
+def _describe_rules(analysis: Analysis, folder: Path) -> list[str]:
+    """The ranking of the rules, and figures beside the report."""
+    ranking = analysis.rank(analysis.rules)
+    if ranking is not None:
+        figures.draw_wins(ranking, analysis.rules, folder / "wins.png")
+    figures.draw_regret(analysis, folder / "regret.png")
+    return [
+        *(_describe_ranking(analysis) if ranking is not None else []),
+        _describe_contexts(analysis, ranking) if ranking is not None else "",
+        *acuity.describe(analysis, folder),
+        "## Regret\n\n![Regret curves of every function](regret.png)",
+    ]
 
 
 def _describe(analysis: Analysis) -> str:

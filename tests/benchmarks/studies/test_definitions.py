@@ -21,6 +21,8 @@ class TestStudies(StrictTestCase):
             "duels": (7, 34, 40),
             "duels-kg": (1, 10, 20),
             "threshold": (11, 34, 20),
+            "goals": (3, 30, 20),
+            "batches": (2, 20, 20),
             "refraction": (9, 8, 20),
             "refraction-anywhere": (12, 6, 40),
             "refraction-steps": (4, 9, 40),
