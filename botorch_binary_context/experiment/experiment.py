@@ -275,14 +275,17 @@ class Experiment(Logbook):
 
         Args:
             tolerance: Stop when the expected loss of the recommended parameters is no
-                larger; by default what the settings say.
+                larger or, without parameters, when the interval of the threshold is no
+                wider; by default what the settings say.
 
         Returns:
             Whether one of the ends is reached.
         """
         if tolerance is None:
             return any(end.reached for end in self.progress())
-        return any(end.reached for end in self._measure(Stop(loss=tolerance), None))
+        is_choice = bool(self.settings.space.parameters)
+        end = Stop(loss=tolerance) if is_choice else Stop(threshold_width=tolerance)
+        return any(end.reached for end in self._measure(end, None))
 
     def _measure(self, stop: Stop, best: Recommendation | None) -> list[Progress]:
         num_answers = len(self._read_state().answered)

@@ -117,7 +117,7 @@ def _draw_curve(ax: Axes, model: LatentGP, encoder: Encoder, best: Tensor) -> No
         model,
         encoder.context_space,
         best.unsqueeze(0),
-        labels=["recommended"],
+        labels=["recommended" if encoder.space.parameters else "all answers"],
         names=encoder.column_names,
         ax=ax,
     )

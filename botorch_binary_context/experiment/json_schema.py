@@ -56,7 +56,6 @@ def settings_schema() -> Schema:
         "feedback": {"oneOf": [_kind(k, "kind", n) for n, k in FEEDBACKS.items()]},
         "parameters": {
             "type": "array",
-            "minItems": 1,
             "items": {
                 "oneOf": [_kind(k, "type", n) for n, k in PARAMETER_TYPES.items()]
             },
@@ -64,7 +63,8 @@ def settings_schema() -> Schema:
         "contexts": {"type": "array", "items": _table(Context)},
         "stop": _table(Stop),
     }
-    schema["required"] = ["parameters"]
+    del schema["required"]
+    schema["anyOf"] = [{"required": [key]} for key in ("parameters", "contexts")]
     return {"$schema": DIALECT, "title": "Settings of an experiment", **schema}
 
 

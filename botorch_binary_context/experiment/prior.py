@@ -95,10 +95,11 @@ def _additive(settings: Settings, batch_shape: torch.Size) -> AdditiveContextKer
     if settings.priors == "separate":
         dim = m + columns.num_columns
         return psychometric_covar_module(dim, range(m), batch_shape)
-    lengthscale = widen(LENGTHSCALE, columns.num_parameters)
-    rough = pooled_covar_module(columns, MaternKernel, lengthscale, batch_shape)
-    level = level_covar_module(LEVEL_VARIANCE, batch_shape)
-    base = scale_covar_module(rough, OUTPUTSCALE) + level
+    base: Kernel = level_covar_module(LEVEL_VARIANCE, batch_shape)
+    if columns.num_parameters:
+        lengthscale = widen(LENGTHSCALE, columns.num_parameters)
+        rough = pooled_covar_module(columns, MaternKernel, lengthscale, batch_shape)
+        base = scale_covar_module(rough, OUTPUTSCALE) + base
     kernel = AdditiveContextKernel(base, range(m))
     kernel.context_variance = CONTEXT_VARIANCE
     kernel.raw_context_variance.requires_grad_(False)
@@ -124,6 +125,8 @@ def _product(settings: Settings, batch_shape: torch.Size) -> ScaleKernel:
     """``k₁(s,s') k₂(x,x')``: what is best may change with the context, but slowly."""
     columns, m = settings.encoder().columns, len(settings.space.contexts)
     contexts = _smooth(range(m), CONTEXT_LENGTHSCALE, batch_shape)
+    if not columns.num_parameters:
+        return scale_covar_module(contexts, OUTPUTSCALE)
     if settings.priors == "separate":
         dim = columns.num_columns
         width = widen(PRODUCT_LENGTHSCALE, max(dim, 2))

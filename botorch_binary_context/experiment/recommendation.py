@@ -50,11 +50,12 @@ class Recommendation:
 
     What is said about them is that of the true posterior, not of a Gaussian
     approximation, and allows for hyperparameters that are not known. It is computed
-    when first asked for, which may take a second or more.
+    when first asked for, which may take a second or more. Without parameters there are
+    thresholds and success probabilities only.
 
     Attributes:
         parameters: The parameters that are best in the reference context, in the user's
-            units.
+            units; empty if there are none to choose.
         num_answers: The number of answers it rests on.
     """
 
@@ -72,6 +73,7 @@ class Recommendation:
 
     @cached_property
     def _optima(self) -> OptimumDraws:
+        self._check_choice()
         best = self._encoder.encode_parameters(self.parameters)
         space = self._encoder.context_space
         with computing():
@@ -94,7 +96,7 @@ class Recommendation:
         share of each. It includes regions that were hardly tried; see
         :attr:`local_uncertainty` and :meth:`expected_loss`.
         """
-        return spread_of(self._encoder, self._optima.optima)
+        return spread_of(self._encoder, self._optima.optima) if self.parameters else {}
 
     @cached_property
     def local_uncertainty(self) -> Spread:
@@ -102,7 +104,7 @@ class Recommendation:
 
         In the form of :attr:`uncertainty`; narrower where the best may be elsewhere.
         """
-        return spread_of(self._encoder, self._optima.near)
+        return spread_of(self._encoder, self._optima.near) if self.parameters else {}
 
     def expected_loss(self, unit: str | None = None, level: float = LEVEL) -> Loss:
         r"""By how much the best may be better than the recommended parameters.
@@ -124,7 +126,13 @@ class Recommendation:
 
     @property
     def is_graded(self) -> bool:
-        """Whether tests become harder by the answers so far, if that gives a unit."""
+        """Whether there is a loss to tell.
+
+        There is none without parameters to choose, or if a context gives its unit and
+        tests do not become harder along it, by the answers so far.
+        """
+        if not self.parameters:
+            return False
         context = self._unit(None)
         return context is None or self._steepness(context) > 0.0
 
@@ -142,6 +150,7 @@ class Recommendation:
             The maximum of the knowledge gradient over trials that can be shown, in
             units of the latent function, with the hyperparameters as they were learned.
         """
+        self._check_choice()
         space = self._encoder.context_space
         with computing():
             return float(value_of_next_trial(self._asking, space, seed=self._seed))
@@ -329,6 +338,13 @@ class Recommendation:
     def _complete(self, context: Values | None) -> Values:
         reference = self._encoder.space.reference_context()
         return reference if context is None else context
+
+    def _check_choice(self) -> None:
+        if not self.parameters:
+            raise UnsupportedError(
+                "Expected parameters of which one can choose the best, but got "
+                "none: see ``threshold`` and ``success_probability``."
+            )
 
     def _check_pass_fail(self) -> None:
         if self._model.functional != VALUE:

@@ -59,6 +59,8 @@ from botorch_binary_context.models.power_vectors import SPHERE_AND_CYLINDER
 KERNELS = ("additive", "multiplicative", "product")
 PRIORS = ("pooled", "separate")
 MIN_INITIAL_TRIALS = 5
+#: Rules that need no parameters to be good or bad.
+MEASURING_RULES = ("bald", "map-mi", "map-eavc", "random")
 #: Combinations of parameters that have a name.
 COMBINATIONS = {"power-vector": SPHERE_AND_CYLINDER}
 MAX_COLUMNS = 500
@@ -74,7 +76,8 @@ class Settings:
         space: The parameters and the contexts.
         feedback: ``PassFail`` or ``Duels``.
         rule: The name of a rule of ``BINARY_RULES`` or ``DUEL_RULES``; by default
-            "ucb99-ald" for pass/fail outcomes and "muc-target" for duels.
+            "ucb99-ald" for pass/fail outcomes, "muc-target" for duels, and "bald"
+            without parameters.
         kernel: What a context does: "additive" shifts the performance (the default for
             pass/fail outcomes), "multiplicative" scales it, "product" may change it
             freely (the default for duels). None without contexts.
@@ -126,13 +129,16 @@ class Settings:
     def __post_init__(self) -> None:
         self._check_kinds()
         if self.rule is None:
-            object.__setattr__(self, "rule", self.feedback.default_rule)
+            find = self.feedback.default_rule if self.space.parameters else "bald"
+            object.__setattr__(self, "rule", find)
         if self.kernel is None and self.space.contexts:
             object.__setattr__(self, "kernel", self.feedback.default_kernel)
         if self.initial_trials is None:
             num_variables = len(self.space.parameters) + len(self.space.contexts)
             trials = max(MIN_INITIAL_TRIALS, 2 * num_variables)
             object.__setattr__(self, "initial_trials", trials)
+        if not self.space.parameters:
+            self._check_threshold_only()
         self._check_rule()
         self._check_kernel()
         choose(INFERENCES, self.inference, "inference")
@@ -173,6 +179,8 @@ class Settings:
             raise InputDataError(
                 f"Expected ``stop`` to be a Stop or None, but got {quote(self.stop)}."
             )
+        if not self.space.parameters:
+            self.stop.check_without_parameters()
         graded = [c for c in self.space.contexts if c.harder is not None]
         has_threshold = self.feedback.functional.sees_level and len(graded) == 1
         if self.stop.threshold_width is not None and not (
@@ -207,6 +215,29 @@ class Settings:
                 "Expected ``contexts`` to have other names than the parameters of a "
                 f"side, which begin with {' and '.join(SIDE_NAMES)}, but got "
                 f"{', '.join(contexts)}."
+            )
+
+    def _check_threshold_only(self) -> None:
+        """Without parameters there is a threshold to find, and no best."""
+        if self.feedback.num_sides > 1:
+            raise UnsupportedError(
+                f"Expected ``parameters`` to name something to compare in "
+                f"{self.feedback.kind}, but got none."
+            )
+        if self.rule not in MEASURING_RULES:
+            raise UnsupportedError(
+                "Expected ``rule`` without parameters to be one of "
+                f"{', '.join(MEASURING_RULES)}, but got {quote(self.rule)}."
+            )
+        if self.kernel == "multiplicative":
+            raise UnsupportedError(
+                "Expected ``kernel`` without parameters to be 'additive' or "
+                "'product', but got 'multiplicative'."
+            )
+        if self.combinations is not None:
+            raise UnsupportedError(
+                "Expected ``parameters`` to name what ``combinations`` combine, but "
+                "got none."
             )
 
     def _check_rule(self) -> None:
@@ -365,7 +396,7 @@ class Settings:
                 f"Expected ``content`` to be a dictionary, but got {quote(content)}."
             )
         content = dict(content)
-        check_keys(content, KEYS, ["parameters"], "the settings")
+        check_keys(content, KEYS, [], "the settings")
         parameters = tables(content, "parameters")
         contexts = tables(content, "contexts")
         feedback = content.pop("feedback", {})

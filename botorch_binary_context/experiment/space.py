@@ -34,7 +34,8 @@ class NamedSpace:
     r"""The named parameters and contexts of an experiment.
 
     Attributes:
-        parameters: What is to be optimised.
+        parameters: What is to be optimised; without any, there is only a threshold to
+            find, that of a context.
         contexts: What the experimenter chooses about a test; there may be none.
 
     Example:
@@ -42,6 +43,8 @@ class NamedSpace:
         ...     parameters=[Real("sphere", -4, 4), Real("gain", 0.1, 10, "log")],
         ...     contexts=[Context("letter size", reference=0.0, low=-0.3, high=1.0)],
         ... )
+        >>> loudness = Context("level", low=-10, high=90, reference=20, harder="down")
+        >>> threshold_only = NamedSpace([], [loudness])
     """
 
     parameters: Sequence[AnyParameter]
@@ -57,9 +60,10 @@ class NamedSpace:
                     f"Expected ``{argument}`` to be {argument} with names, but got "
                     f"{wrong[0]!r}."
                 )
-        if not self.parameters:
+        if not self.parameters and not self.contexts:
             raise InputDataError(
-                "Expected ``parameters`` to name at least one parameter, but got none."
+                "Expected ``parameters`` or ``contexts`` to name at least one "
+                "variable, but got none."
             )
         names = [variable.name for variable in (*self.parts, *self.contexts)]
         repeated = sorted({name for name in names if names.count(name) > 1})
@@ -209,7 +213,8 @@ class Encoder:
         """
         variables = self.space.parts
         check_names("parameters", parameters, [p.name for p in variables])
-        return torch.cat([p.encode(parameters[p.name]) for p in variables])
+        columns = [p.encode(parameters[p.name]) for p in variables]
+        return torch.cat([torch.zeros(0, dtype=torch.float64, device="cpu"), *columns])
 
     def encode(self, context: Values, sides: Sequence[Values]) -> Tensor:
         r"""The rows of a trial.

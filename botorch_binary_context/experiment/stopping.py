@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from botorch_binary_context.errors import InputDataError, quote
+from botorch_binary_context.errors import InputDataError, UnsupportedError, quote
 
 if TYPE_CHECKING:
     from botorch_binary_context.experiment.recommendation import Recommendation
@@ -57,6 +57,15 @@ class Stop:
     def needs_recommendation(self) -> bool:
         """Whether more is needed than the number of answers."""
         return any(getattr(self, f.name) for f in fields(self) if f.name != "answers")
+
+    def check_without_parameters(self) -> None:
+        r"""Raise an error if an end is about the best parameters."""
+        about_best = [name for name in ("loss", "value") if getattr(self, name)]
+        if about_best:
+            raise UnsupportedError(
+                "Expected ``stop`` without parameters to give answers or "
+                f"threshold_width, but got {', '.join(about_best)}."
+            )
 
 
 def _is_positive(limit: Any) -> bool:

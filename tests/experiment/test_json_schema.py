@@ -36,10 +36,13 @@ def is_valid(value: Any, schema: dict[str, Any]) -> bool:
     """What the keywords mean that the schema uses."""
     if "oneOf" in schema:
         return sum(is_valid(value, choice) for choice in schema["oneOf"]) == 1
-    if "anyOf" in schema:
-        return any(is_valid(value, choice) for choice in schema["anyOf"])
+    choices = schema.get("anyOf", [])
+    if choices and not any(is_valid(value, choice) for choice in choices):
+        return False
     if "const" in schema:
         return value == schema["const"]
+    if "type" not in schema:
+        return "required" not in schema or set(schema["required"]) <= set(value)
     if not isinstance(value, KINDS[schema["type"]]):
         return False
     if isinstance(value, list):
@@ -85,6 +88,7 @@ def test_settings_are_valid(text: str) -> None:
     schema = json.loads(PATH.read_text(encoding="utf-8"))
     content = tomllib.loads(text)
     assert is_valid(content, schema)
+    assert not is_valid({"rule": "bald"}, schema)  # nothing to vary
     for key, value in (
         ("nonsense", 1),
         ("rule", "best"),

@@ -21,8 +21,8 @@ class TestNamedSpace:
 
     def test_errors(self) -> None:
         x, s = Real("x", 0, 1), Context("x", 0.0, low=0.0, high=1.0)
-        with pytest.raises(InputDataError, match="at least one parameter, but got non"):
-            NamedSpace([], [s])
+        with pytest.raises(InputDataError, match="at least one variable, but got none"):
+            NamedSpace([], [])
         with pytest.raises(InputDataError, match="but got x more than once"):
             NamedSpace([x], [s])
         with pytest.raises(InputDataError, match="``contexts`` to be contexts with"):
