@@ -49,7 +49,13 @@ from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
 )
-from botorch_binary_context.likelihoods import PreferenceLikelihood, ProbitLikelihood
+from botorch_binary_context.likelihoods import (
+    ConfidenceLikelihood,
+    PreferenceLikelihood,
+    ProbitLikelihood,
+    RatingLikelihood,
+    TiesLikelihood,
+)
 from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models import (
     ApproximateMarginalLogLikelihood,
@@ -62,6 +68,7 @@ from botorch_binary_context.models import (
     Observations,
     PreferenceGP,
     PreferenceLaplaceGP,
+    RatingGP,
     draw_hyperparameters,
     psychometric_gp,
     should_learn,
@@ -109,6 +116,7 @@ __all__ = [
     "CategoryKernel",
     "ClassProbability",
     "CombineParameters",
+    "ConfidenceLikelihood",
     "Constraints",
     "ContextAverage",
     "ContextCVaR",
@@ -143,6 +151,8 @@ __all__ = [
     "PreferenceLaplaceGP",
     "PreferenceLikelihood",
     "ProbitLikelihood",
+    "RatingGP",
+    "RatingLikelihood",
     "Rule",
     "Safety",
     "SampledKnowledgeGradient",
@@ -152,6 +162,7 @@ __all__ = [
     "Straddle",
     "TargetedInformation",
     "ThresholdMap",
+    "TiesLikelihood",
     "VALUE",
     "WorstContext",
     "check_approximation",

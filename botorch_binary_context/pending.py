@@ -16,8 +16,8 @@ def expect_outcomes(model: LatentGP, pending: Tensor) -> LatentGP:
     r"""The model as if pending trials had come out as is to be expected.
 
     A trial is taken to be passed where the posterior mean of its latent contrast is
-    positive, to be failed elsewhere. So what the pending trials will teach counts less
-    in what is asked next.
+    positive, to be failed elsewhere; of more than two outcomes, the most likely one is
+    taken. So what the pending trials will teach counts less in what is asked next.
 
     Args:
         model: The model of the answered trials.
@@ -30,9 +30,12 @@ def expect_outcomes(model: LatentGP, pending: Tensor) -> LatentGP:
     if pending.shape[-model.functional.trial_dim - 1] == 0:
         return model
     with torch.no_grad():
-        mean = model.posterior_mean(model.functional.rows(pending))
-        expected = (model.functional(mean) > 0).to(mean)
-    return model.condition_on_observations(pending, expected.unsqueeze(-1))
+        mean = model.functional(model.posterior_mean(model.functional.rows(pending)))
+        if model.likelihood.num_outcomes == 2:
+            expected = mean > 0
+        else:
+            expected = model.likelihood.probabilities(mean).argmax(dim=0)
+    return model.condition_on_observations(pending, expected.to(mean).unsqueeze(-1))
 
 
 def check_pending(model: LatentGP, pending: Tensor) -> None:

@@ -36,9 +36,10 @@ QUANTILE_TOLERANCE = 1e-10
 
 
 class LabelPosterior(Posterior):
-    r"""The joint distribution of the labels, 0 or 1, of ``n`` trials.
+    r"""The joint distribution of the labels of ``n`` trials.
 
-    Trials are independent given the latent function, and correlated through it. A
+    They are 0 or 1, or any of as many as the likelihood has outcomes. Trials are
+    independent given the latent function, and correlated through it. A
     sample draws the contrasts jointly and then each label: one column of base samples
     drives the latent values, the other the labels.
     """
@@ -67,16 +68,36 @@ class LabelPosterior(Posterior):
 
     @property
     def mean(self) -> Tensor:
-        """The success probability of each trial, ``batch_shape x n x 1``."""
-        mean, variance = self.contrast.mean.squeeze(-1), self.contrast.variance
-        success = self.likelihood.expected_probability(mean, variance.squeeze(-1))
-        return success.unsqueeze(-1)
+        """The expected label of each trial, ``batch_shape x n x 1``.
+
+        With two outcomes it is the success probability.
+        """
+        probabilities = self.probabilities
+        return torch.tensordot(self._labels(probabilities), probabilities, dims=1)
 
     @property
     def variance(self) -> Tensor:
-        """The variance ``p (1 - p)`` of each label, ``batch_shape x n x 1``."""
-        mean = self.mean
-        return mean * (1 - mean)
+        """The variance of each label, ``batch_shape x n x 1``.
+
+        With two outcomes it is ``p (1 - p)``.
+        """
+        probabilities, mean = self.probabilities, self.mean
+        labels = self._labels(probabilities).view(-1, *[1] * mean.ndim)
+        return ((labels - mean).square() * probabilities).sum(dim=0)
+
+    @property
+    def probabilities(self) -> Tensor:
+        """That of every outcome of each trial, ``num_outcomes x batch_shape x n x 1``.
+
+        Each trial is looked at on its own.
+        """
+        mean, variance = self.contrast.mean.squeeze(-1), self.contrast.variance
+        expected = self.likelihood.expected_probabilities(mean, variance.squeeze(-1))
+        return expected.unsqueeze(-1)
+
+    def _labels(self, like: Tensor) -> Tensor:
+        number = self.likelihood.num_outcomes
+        return torch.arange(number, dtype=like.dtype, device=like.device)
 
     @property
     def base_sample_shape(self) -> torch.Size:
@@ -103,8 +124,15 @@ class LabelPosterior(Posterior):
         Returns:
             A tensor of the same shape.
         """
-        mean = self.mean
-        return torch.where(value > 0.5, mean, 1 - mean)
+        probabilities = self.probabilities
+        shape = torch.broadcast_shapes(value.shape, probabilities.shape[1:])
+        index = value.expand(shape).round().long().unsqueeze(0)
+        table = probabilities.reshape(
+            len(probabilities),
+            *[1] * (len(shape) + 1 - probabilities.ndim),
+            *probabilities.shape[1:],
+        )
+        return table.expand(-1, *shape).gather(0, index).squeeze(0)
 
     def rsample(self, sample_shape: torch.Size | None = None) -> Tensor:
         r"""Draw labels.
@@ -113,7 +141,7 @@ class LabelPosterior(Posterior):
             sample_shape: The shape of the set of samples.
 
         Returns:
-            A ``sample_shape x batch_shape x n x 1`` tensor of zeros and ones.
+            A ``sample_shape x batch_shape x n x 1`` tensor of labels.
         """
         sample_shape = torch.Size([1]) if sample_shape is None else sample_shape
         base_samples = torch.randn(
@@ -131,12 +159,14 @@ class LabelPosterior(Posterior):
             base_samples: A ``sample_shape x base_sample_shape`` tensor.
 
         Returns:
-            A ``sample_shape x batch_shape x n x 1`` tensor of zeros and ones.
+            A ``sample_shape x batch_shape x n x 1`` tensor of labels.
         """
         latent, label = base_samples.unbind(dim=-1)
         contrast = self.contrast.rsample_from_base_samples(sample_shape, latent)
-        success = ndtr(label) < self.likelihood.probability(contrast.squeeze(-1))
-        return success.to(contrast).unsqueeze(-1)
+        probabilities = self.likelihood.probabilities(contrast.squeeze(-1))
+        # Of at least each label but the lowest.
+        above = probabilities[1:].flip(0).cumsum(dim=0)
+        return (ndtr(label) < above).sum(dim=0).to(contrast).unsqueeze(-1)
 
 
 @GetSampler.register(LabelPosterior)

@@ -31,17 +31,20 @@ ENTROPY_WIDTH_SQUARED = math.pi * math.log(2.0) / 2.0
 
 
 @lru_cache(maxsize=32)
-def legendre(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+def legendre(
+    dtype: torch.dtype, device: torch.device, number: int = LEGENDRE_NODES
+) -> tuple[Tensor, Tensor]:
     r"""Nodes and weights of Gauss-Legendre quadrature on ``[0, 1]``.
 
     Args:
         dtype: Their dtype.
         device: Their device.
+        number: How many.
 
     Returns:
         The nodes and the weights.
     """
-    nodes, weights = np.polynomial.legendre.leggauss(LEGENDRE_NODES)
+    nodes, weights = np.polynomial.legendre.leggauss(number)
     # A tensor made in inference mode could not be used with autograd later.
     with torch.inference_mode(False):
         return (
@@ -241,6 +244,18 @@ def bernoulli_entropy(probability: Tensor) -> Tensor:
         A tensor of the same shape with values in ``[0, ln 2]``.
     """
     return entr(probability) + entr(1 - probability)
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    r"""The entropy, in nats, of a variable with any number of outcomes.
+
+    Args:
+        probabilities: The probability of each outcome, ``num_outcomes x ...``.
+
+    Returns:
+        A tensor with the shape of one of them.
+    """
+    return entr(probabilities).sum(dim=0)
 
 
 def probit_entropy(h: Tensor) -> Tensor:

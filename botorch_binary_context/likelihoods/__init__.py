@@ -1,6 +1,12 @@
 r"""Likelihoods: how a trial is answered, given what it observes."""
 
+from botorch_binary_context.likelihoods.answers import (
+    ConfidenceLikelihood,
+    RatingLikelihood,
+    TiesLikelihood,
+)
 from botorch_binary_context.likelihoods.base import LogDerivatives, OutcomeLikelihood
+from botorch_binary_context.likelihoods.ordinal import OrdinalLikelihood
 from botorch_binary_context.likelihoods.probit import (
     PreferenceLikelihood,
     ProbitLikelihood,
@@ -8,9 +14,13 @@ from botorch_binary_context.likelihoods.probit import (
 from botorch_binary_context.likelihoods.stacked import StackedLikelihood
 
 __all__ = [
+    "ConfidenceLikelihood",
     "LogDerivatives",
+    "OrdinalLikelihood",
     "OutcomeLikelihood",
     "PreferenceLikelihood",
     "ProbitLikelihood",
+    "RatingLikelihood",
     "StackedLikelihood",
+    "TiesLikelihood",
 ]

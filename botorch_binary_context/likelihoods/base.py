@@ -20,11 +20,11 @@ from gpytorch.distributions import MultivariateNormal
 from gpytorch.likelihoods import Likelihood
 from scipy.optimize import brentq
 from torch import Tensor
-from torch.distributions import Bernoulli
+from torch.distributions import Bernoulli, Categorical
 
 from botorch_binary_context.functionals import VALUE, Functional
 from botorch_binary_context.probability import (
-    bernoulli_entropy,
+    entropy,
     gaussian_expectation,
     hermite,
 )
@@ -32,6 +32,18 @@ from botorch_binary_context.probability import (
 FAR = 30.0  # a contrast past which no answer is in doubt
 # So many that the step of a likelihood is seen by a Gaussian ten times as wide.
 TILTED_NODES = 128
+
+
+def _both(success: Tensor) -> Tensor:
+    """The probabilities of a fail and of a pass."""
+    return torch.stack([1 - success, success])
+
+
+def _labels(probabilities: Tensor) -> Bernoulli | Categorical:
+    """The distribution of labels with the given probabilities, outcomes first."""
+    if len(probabilities) == 2:
+        return Bernoulli(probs=probabilities[1])
+    return Categorical(probs=probabilities.movedim(0, -1))
 
 
 @dataclass(frozen=True)
@@ -60,11 +72,14 @@ class LogDerivatives:
 
 
 class OutcomeLikelihood(Likelihood, ABC):
-    r"""A likelihood of labels in {0, 1}.
+    r"""A likelihood of labels in {0, ..., ``num_outcomes`` - 1}.
 
     A subclass implements :meth:`probability`, :meth:`log_prob` and
     :meth:`log_derivatives`; everything else follows by Gauss-Hermite quadrature, unless
-    the subclass knows a closed form.
+    the subclass knows a closed form. What is called *the* probability is that of a
+    success: of the label 1, or with more than two outcomes of the labels that the
+    subclass says. One with more outcomes implements :meth:`probabilities`,
+    :meth:`expected_probabilities` and :meth:`probability_slopes`, too.
     """
 
     has_analytic_marginal: bool = True
@@ -100,7 +115,7 @@ class OutcomeLikelihood(Likelihood, ABC):
 
     @abstractmethod
     def probability(self, contrast: Tensor) -> Tensor:
-        r"""``p(c=1|f)`` of trials with the given contrasts.
+        r"""The probability of success of trials with the given contrasts.
 
         Args:
             contrast: A tensor of any shape.
@@ -109,13 +124,24 @@ class OutcomeLikelihood(Likelihood, ABC):
             A tensor of the same shape.
         """
 
+    def probabilities(self, contrast: Tensor) -> Tensor:
+        r"""``p(c|f)`` of every outcome.
+
+        Args:
+            contrast: A ``... x n`` tensor of contrasts.
+
+        Returns:
+            A ``num_outcomes x ... x n`` tensor.
+        """
+        return _both(self.probability(contrast))
+
     @abstractmethod
     def log_prob(self, contrast: Tensor, targets: Tensor) -> Tensor:
         r"""``log p(c|f)``, finite for any finite contrast.
 
         Args:
             contrast: A ``... x n`` tensor of contrasts.
-            targets: A ``... x n`` tensor of labels in {0, 1}.
+            targets: A ``... x n`` tensor of labels.
 
         Returns:
             A ``... x n`` tensor.
@@ -127,7 +153,7 @@ class OutcomeLikelihood(Likelihood, ABC):
 
         Args:
             contrast: A ``... x n`` tensor of contrasts.
-            targets: A ``... x n`` tensor of labels in {0, 1}.
+            targets: A ``... x n`` tensor of labels.
 
         Returns:
             The value, the gradient and the curvatures, ``... x n`` each.
@@ -167,7 +193,7 @@ class OutcomeLikelihood(Likelihood, ABC):
         Args:
             mean: The mean of the contrasts, ``... x n``.
             variance: Their variance, ``... x n``.
-            targets: Labels in {0, 1}, ``... x n``.
+            targets: Labels, ``... x n``.
 
         Returns:
             The value and the derivatives, ``... x n`` each.
@@ -199,6 +225,31 @@ class OutcomeLikelihood(Likelihood, ABC):
         """
         mean, variance = torch.broadcast_tensors(mean, variance)
         return gaussian_expectation(self.probability, mean, variance)
+
+    def expected_probabilities(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""The mean of ``p(c|f)`` of every outcome, for Gaussian contrasts.
+
+        Args:
+            mean: The mean of the contrasts, ``... x n``.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            A ``num_outcomes x ... x n`` tensor.
+        """
+        return _both(self.expected_probability(mean, variance))
+
+    def probability_slopes(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""The derivatives of the expected probabilities in the mean of the contrasts.
+
+        Args:
+            mean: The mean of the contrasts, ``... x n``.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            A ``num_outcomes x ... x n`` tensor.
+        """
+        slope = self.probability_slope(mean, variance)
+        return torch.stack([-slope, slope])
 
     def probability_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
         r"""The derivative of the expected probability in the mean of the contrasts.
@@ -241,23 +292,45 @@ class OutcomeLikelihood(Likelihood, ABC):
         Returns:
             A non-negative tensor of the same shape.
         """
-        predicted = bernoulli_entropy(self.expected_probability(mean, variance))
+        predicted = entropy(self.expected_probabilities(mean, variance))
         known = gaussian_expectation(
-            lambda f: bernoulli_entropy(self.probability(f)), mean, variance
+            lambda f: entropy(self.probabilities(f)), mean, variance
         )
         return (predicted - known).clamp_min(0.0)
 
-    def forward(self, function_samples: Tensor, *args: Any, **kwargs: Any) -> Bernoulli:
+    def targeted_information(
+        self, mean: Tensor, variance: Tensor, noise: Tensor
+    ) -> Tensor:
+        r"""The information, in nats, of a label about a part of its contrast.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: The variance of the part, of the same shape.
+            noise: The variance of the rest, of the same shape.
+
+        Returns:
+            A non-negative tensor of the same shape.
+        """
+        predicted = entropy(self.expected_probabilities(mean, variance + noise))
+        known = gaussian_expectation(
+            lambda f: entropy(self.expected_probabilities(f, noise.expand_as(f))),
+            mean,
+            variance,
+        )
+        return (predicted - known).clamp_min(0.0)
+
+    def forward(
+        self, function_samples: Tensor, *args: Any, **kwargs: Any
+    ) -> Bernoulli | Categorical:
         r"""The distribution of the labels given latent values of all rows."""
-        return Bernoulli(probs=self.probability(self.functional(function_samples)))
+        return _labels(self.probabilities(self.functional(function_samples)))
 
     def marginal(
         self, function_dist: MultivariateNormal, *args: Any, **kwargs: Any
-    ) -> Bernoulli:
+    ) -> Bernoulli | Categorical:
         r"""The distribution of the labels with their latent values integrated out."""
         contrasts = self.functional.of_distribution(function_dist)
-        mean = self.expected_probability(contrasts.mean, contrasts.variance)
-        return Bernoulli(probs=mean)
+        return _labels(self.expected_probabilities(contrasts.mean, contrasts.variance))
 
     def log_marginal(
         self,

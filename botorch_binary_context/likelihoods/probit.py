@@ -11,21 +11,22 @@ Likelihoods of pass/fail outcomes and of duels, with a probit link.
 from __future__ import annotations
 
 import math
-from functools import partial
 from statistics import NormalDist
 
 import torch
-from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.exceptions import InputDataError
 from botorch.utils.probability.utils import log_phi
-from gpytorch.constraints import Interval
 from gpytorch.priors import Prior
 from torch import Tensor
 from torch.special import log_ndtr
 
-from botorch_binary_context.checks import describe, to_float
 from botorch_binary_context.functionals import DIFFERENCE, Functional
-from botorch_binary_context.likelihoods.base import LogDerivatives, OutcomeLikelihood
-from botorch_binary_context.likelihoods.priors import BetaPrior
+from botorch_binary_context.likelihoods.base import LogDerivatives
+from botorch_binary_context.likelihoods.rates import (
+    RatedLikelihood,
+    check_rate,
+    rate_as_float,
+)
 from botorch_binary_context.probability import (
     bernoulli_mutual_information,
     inverse_mills_ratio,
@@ -34,12 +35,8 @@ from botorch_binary_context.probability import (
     probit_moments,
 )
 
-# Of a rate that is learned: mostly below a tenth, hardly ever above a fifth.
-RATE_PRIOR = (1.5, 30.0)
-LOWEST_RATE = 1e-6
 
-
-class ProbitLikelihood(OutcomeLikelihood):
+class ProbitLikelihood(RatedLikelihood):
     r"""Pass/fail outcomes, ``p(c=1|f) = γ + (1 - γ - λ) Φ(f)``.
 
     The guess rate ``γ`` is the chance of passing without any ability (``1/n`` in an
@@ -75,61 +72,21 @@ class ProbitLikelihood(OutcomeLikelihood):
                 value for each of its elements.
         """
         super().__init__()
-        for name, rate in (("guess_rate", guess_rate), ("lapse_rate", lapse_rate)):
-            if not 0.0 <= to_float(rate) < 1.0:
-                raise InputDataError(
-                    f"Expected ``{name}`` to be in [0, 1), but got {describe(rate)}."
-                )
+        check_rate("guess_rate", guess_rate)
+        check_rate("lapse_rate", lapse_rate)
         if guess_rate + lapse_rate >= 1.0:
             raise InputDataError(
                 "Expected ``guess_rate`` and ``lapse_rate`` to sum to less than 1, but "
                 f"got {guess_rate} and {lapse_rate}."
             )
         # What is left for the one rate when the other is as large as it may be.
-        share = 0.5 if learn_guess_rate and learn_lapse_rate else 1.0
-        self._rates: dict[str, float] = {}
+        both = learn_guess_rate and learn_lapse_rate
         for name, rate, other, learn in (
             ("guess_rate", guess_rate, lapse_rate, learn_guess_rate),
             ("lapse_rate", lapse_rate, guess_rate, learn_lapse_rate),
         ):
-            if learn:
-                highest = share if share < 1.0 else 1.0 - float(other)
-                prior = BetaPrior(*RATE_PRIOR) if rate_prior is None else rate_prior
-                self._register_rate(name, rate, highest, prior, batch_shape)
-            else:
-                self._rates[name] = float(rate)
-
-    def _register_rate(
-        self,
-        name: str,
-        rate: float,
-        highest: float,
-        prior: Prior,
-        batch_shape: torch.Size,
-    ) -> None:
-        """A parameter for a rate, with its prior."""
-        # Neither end can be a start: the search would not leave it.
-        constraint = Interval(LOWEST_RATE, highest - LOWEST_RATE)
-        raw = torch.nn.Parameter(
-            torch.zeros(*batch_shape, 1, dtype=torch.double, device="cpu")
-        )
-        self.register_parameter(f"raw_{name}", raw)
-        self.register_constraint(f"raw_{name}", constraint)
-        self.register_prior(
-            f"{name}_prior",
-            prior,
-            partial(_get_rate, name=name),
-            partial(_set_rate, name=name),  # pyright: ignore[reportArgumentType]
-        )
-        begin = min(max(float(rate), 0.01 * highest), 0.99 * highest)
-        _set_rate(self, torch.full_like(raw, begin), name)
-
-    def _rate(self, name: str) -> float | Tensor:
-        if name in self._rates:
-            return self._rates[name]
-        raw: Tensor = getattr(self, f"raw_{name}")
-        constraint: Interval = getattr(self, f"raw_{name}_constraint")
-        return constraint.transform(raw)
+            highest = 0.5 if both else 1.0 - float(other)
+            self._set_up_rate(name, rate, highest, learn, rate_prior, batch_shape)
 
     @property
     def guess_rate(self) -> float | Tensor:
@@ -149,9 +106,6 @@ class ProbitLikelihood(OutcomeLikelihood):
     def is_log_concave(self) -> bool:
         """Whether ``log p(c|f)`` is concave: only without guesses and lapses."""
         return self._is_fixed and not any(self._rates.values())
-
-    def _settings(self) -> tuple[tuple[str, float], ...]:
-        return tuple(sorted(self._rates.items()))
 
     @property
     def _range(self) -> float | Tensor:
@@ -177,8 +131,8 @@ class ProbitLikelihood(OutcomeLikelihood):
         Returns:
             ``f``.
         """
-        guess = _as_float(self.guess_rate, "guess_rate")
-        highest = 1 - _as_float(self.lapse_rate, "lapse_rate")
+        guess = rate_as_float(self.guess_rate, "guess_rate")
+        highest = 1 - rate_as_float(self.lapse_rate, "lapse_rate")
         share = (probability - guess) / (highest - guess)
         if not 0.0 < share < 1.0:
             raise InputDataError(
@@ -241,12 +195,31 @@ class ProbitLikelihood(OutcomeLikelihood):
             mean, variance, self.guess_rate, self.lapse_rate
         )
 
+    def targeted_information(
+        self, mean: Tensor, variance: Tensor, noise: Tensor
+    ) -> Tensor:
+        r"""The information, in nats, of a label about a part of its contrast.
+
+        With ``τ² = 1 + noise`` it is that of a trial whose contrast is
+        ``N(μ/τ, σ²/τ²)``: what is not in the part is noise.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: The variance of the part, of the same shape.
+            noise: The variance of the rest, of the same shape.
+
+        Returns:
+            A non-negative tensor of the same shape.
+        """
+        total = 1.0 + noise
+        return self.mutual_information(mean / total.sqrt(), variance / total)
+
     def log_prob(self, contrast: Tensor, targets: Tensor) -> Tensor:
         r"""``log p(c|f)``, finite for any finite contrast.
 
         Args:
             contrast: A ``... x n`` tensor of contrasts.
-            targets: A ``... x n`` tensor of labels in {0, 1}.
+            targets: A ``... x n`` tensor of labels.
 
         Returns:
             A ``... x n`` tensor.
@@ -261,7 +234,7 @@ class ProbitLikelihood(OutcomeLikelihood):
 
         Args:
             contrast: A ``... x n`` tensor of contrasts.
-            targets: A ``... x n`` tensor of labels in {0, 1}.
+            targets: A ``... x n`` tensor of labels.
 
         Returns:
             The value, the gradient and the curvatures, ``... x n`` each.
@@ -292,7 +265,7 @@ class ProbitLikelihood(OutcomeLikelihood):
         Args:
             mean: The mean of the contrasts, ``... x n``.
             variance: Their variance, ``... x n``.
-            targets: Labels in {0, 1}, ``... x n``.
+            targets: Labels, ``... x n``.
 
         Returns:
             The value and the derivatives, ``... x n`` each.
@@ -330,45 +303,55 @@ class ProbitLikelihood(OutcomeLikelihood):
         return (log_phi(z) + _log(self._range) - log_prob).exp()
 
 
-def _get_rate(likelihood: ProbitLikelihood, name: str) -> Tensor:
-    return getattr(likelihood, name)
-
-
-def _set_rate(likelihood: ProbitLikelihood, value: Tensor, name: str) -> None:
-    constraint: Interval = getattr(likelihood, f"raw_{name}_constraint")
-    raw: Tensor = getattr(likelihood, f"raw_{name}")
-    value = constraint.inverse_transform(value.to(raw)).expand_as(raw)
-    likelihood.initialize(**{f"raw_{name}": value})
-
-
-def _as_float(rate: float | Tensor, name: str) -> float:
-    if not isinstance(rate, Tensor):
-        return rate
-    if rate.numel() != 1:
-        raise UnsupportedError(
-            f"Expected ``{name}`` to be one number, but got {rate.numel()} of a batch."
-        )
-    return float(rate.detach())
-
-
 def _log(value: float | Tensor) -> float | Tensor:
     return value.log() if isinstance(value, Tensor) else math.log(value)
 
 
 class PreferenceLikelihood(ProbitLikelihood):
-    r"""Duels, ``p(c=1|f) = Φ(f(z₁) - f(z₂))``: the first of the two is preferred.
+    r"""Duels, ``p(c=1|f) = λ + (1 - 2λ) Φ(f(z₁) - f(z₂))``: the first is preferred.
 
-    Latent values come in consecutive pairs: rows ``2i`` and ``2i + 1`` are the two
-    sides of duel ``i``. So a ``q = 2`` batch is one duel, and a variational model is
-    trained on the ``2n x d`` rows of ``n`` duels, with ``num_data=2n`` in its
-    objective.
+    The lapse rate ``λ`` is that of careless raters: how often they choose the side that
+    is clearly worse. Latent values come in consecutive pairs: rows ``2i`` and
+    ``2i + 1`` are the two sides of duel ``i``. So a ``q = 2`` batch is one duel, and a
+    variational model is trained on the ``2n x d`` rows of ``n`` duels, with
+    ``num_data=2n`` in its objective.
 
     Example:
         >>> likelihood = PreferenceLikelihood()
         >>> likelihood(model(pairs.flatten(-3, -2))).probs  # of n x 2 x d pairs: n
+        >>> likelihood = PreferenceLikelihood(lapse_rate=0.02, learn_lapse_rate=True)
     """
 
     functional: Functional = DIFFERENCE
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        lapse_rate: float = 0.0,
+        learn_lapse_rate: bool = False,
+        rate_prior: Prior | None = None,
+        batch_shape: torch.Size = torch.Size(),  # noqa: B008
+    ) -> None:
+        r"""
+        Args:
+            lapse_rate: ``λ``, the rate at which the side loses that is clearly better.
+            learn_lapse_rate: Whether the lapse rate is learned; what is given is where
+                it begins.
+            rate_prior: The prior of a rate that is learned, by default
+                ``Beta(1.5, 30)``: a median of 0.04, and hardly ever above 0.2.
+            batch_shape: The batch shape of the model; a rate that is learned has a
+                value for each of its elements.
+        """
+        RatedLikelihood.__init__(self)
+        check_rate("lapse_rate", lapse_rate, 0.5)
+        self._set_up_rate(
+            "lapse_rate", lapse_rate, 0.5, learn_lapse_rate, rate_prior, batch_shape
+        )
+
+    @property
+    def guess_rate(self) -> float | Tensor:
+        """``λ``, the same on both sides."""
+        return self.lapse_rate
+
+    @property
+    def _is_fixed(self) -> bool:
+        return bool(self._rates)

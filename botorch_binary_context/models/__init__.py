@@ -16,6 +16,7 @@ from botorch_binary_context.models.preference_gp import (
     PreferenceLaplaceGP,
 )
 from botorch_binary_context.models.psychometric import psychometric_gp, should_learn
+from botorch_binary_context.models.rating_gp import RatingGP
 
 __all__ = [
     "ApproximateMarginalLogLikelihood",
@@ -28,6 +29,7 @@ __all__ = [
     "Observations",
     "PreferenceGP",
     "PreferenceLaplaceGP",
+    "RatingGP",
     "draw_hyperparameters",
     "psychometric_gp",
     "should_learn",

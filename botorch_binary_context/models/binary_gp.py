@@ -48,7 +48,7 @@ class BinaryGP(LatentGP):
         Args:
             train_X: The trials, ``batch_shape x n x d``; ``n`` may be zero.
             train_Y: Their outcomes, ``batch_shape x n x 1``: 1 for a pass, 0 for a
-                fail.
+                fail; or the labels of the likelihood, such as ratings.
             likelihood: By default a ``ProbitLikelihood`` without guesses and lapses.
             covar_module: The kernel of the latent function. By default a squared
                 exponential with priors, for inputs in the unit cube, and a constant.
@@ -93,7 +93,7 @@ class BinaryLaplaceGP(BinaryGP):
         Args:
             train_X: The trials, ``batch_shape x n x d``; ``n`` may be zero.
             train_Y: Their outcomes, ``batch_shape x n x 1``: 1 for a pass, 0 for a
-                fail.
+                fail; or the labels of the likelihood, such as ratings.
             likelihood: By default a ``ProbitLikelihood`` without guesses and lapses.
             covar_module: The kernel of the latent function, as in :class:`BinaryGP`.
             mean_module: The prior mean of the latent function, by default zero.

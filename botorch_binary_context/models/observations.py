@@ -19,7 +19,7 @@ class Observations:
     Attributes:
         X: The trials: ``batch_shape x n x d`` for pass/fail outcomes,
             ``batch_shape x n x 2 x d`` for duels; ``n`` may be zero.
-        Y: Their labels in {0, 1}, ``batch_shape x n x 1``.
+        Y: Their labels, ``batch_shape x n x 1``.
         likelihood: How they are answered.
 
     Example:
@@ -32,4 +32,4 @@ class Observations:
     likelihood: OutcomeLikelihood
 
     def __post_init__(self) -> None:
-        check_trials(self.X, self.Y, self.likelihood.functional)
+        check_trials(self.X, self.Y, self.likelihood)

@@ -18,7 +18,7 @@ from torch import Tensor
 from botorch_binary_context.context import normalize_context_dims
 from botorch_binary_context.inference import Inference, Laplace
 from botorch_binary_context.kernels import context_dims_of
-from botorch_binary_context.likelihoods import PreferenceLikelihood
+from botorch_binary_context.likelihoods import OutcomeLikelihood, PreferenceLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.validation import check_duel_contexts
@@ -48,7 +48,7 @@ class PreferenceGP(LatentGP):
         self,
         train_X: Tensor,
         train_Y: Tensor,
-        likelihood: PreferenceLikelihood | None = None,
+        likelihood: OutcomeLikelihood | None = None,
         covar_module: Kernel | None = None,
         mean_module: Mean | None = None,
         input_transform: InputTransform | None = None,
@@ -59,7 +59,8 @@ class PreferenceGP(LatentGP):
         Args:
             train_X: The duels, ``batch_shape x n x 2 x d``; ``n`` may be zero.
             train_Y: Their outcomes, ``batch_shape x n x 1``: 1 where the first row of
-                the pair is preferred, 0 where the second is.
+                the pair is preferred, 0 where the second is; with a
+                ``TiesLikelihood`` 2, and 1 for ties.
             likelihood: By default a ``PreferenceLikelihood``.
             covar_module: The kernel of the value function. By default a squared
                 exponential with priors, for inputs in the unit cube.
@@ -158,7 +159,7 @@ class PreferenceLaplaceGP(PreferenceGP):
         self,
         train_X: Tensor,
         train_Y: Tensor,
-        likelihood: PreferenceLikelihood | None = None,
+        likelihood: OutcomeLikelihood | None = None,
         covar_module: Kernel | None = None,
         mean_module: Mean | None = None,
         input_transform: InputTransform | None = None,
@@ -168,7 +169,8 @@ class PreferenceLaplaceGP(PreferenceGP):
         Args:
             train_X: The duels, ``batch_shape x n x 2 x d``; ``n`` may be zero.
             train_Y: Their outcomes, ``batch_shape x n x 1``: 1 where the first row of
-                the pair is preferred, 0 where the second is.
+                the pair is preferred, 0 where the second is; with a
+                ``TiesLikelihood`` 2, and 1 for ties.
             likelihood: By default a ``PreferenceLikelihood``.
             covar_module: The kernel of the value function, as in
                 :class:`PreferenceGP`.

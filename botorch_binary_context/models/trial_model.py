@@ -33,8 +33,8 @@ from botorch_binary_context.likelihoods import OutcomeLikelihood, StackedLikelih
 from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.validation import (
     check_alike,
-    check_labels,
     check_new_trials,
+    check_outcomes,
 )
 
 
@@ -276,7 +276,7 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
         trial_shape = torch.Size(
             [functional.num_rows, self._dim][-functional.trial_dim :]
         )
-        check_new_trials(X, Y, trial_shape)
+        check_new_trials(X, Y, trial_shape, self.kinds[kind])
         batch = torch.broadcast_shapes(
             X.shape[: -len(trial_shape) - 1], Y.shape[:-2], self.batch_shape
         )
@@ -380,11 +380,25 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
                     check_alike("inputs", new, old)
             self.train_inputs = trials
         if targets is not None:
-            check_labels(targets, name="targets")
+            self._check_targets(targets)
             if strict:
                 check_alike("targets", targets, self.train_targets)
             self.train_targets = targets
         self._drop_cache()
+
+    def _check_targets(self, targets: Tensor) -> None:
+        """Check the labels of each kind."""
+        num_batch, parts = targets.ndim - 1, [targets]
+        if len(self.kinds) > 1:
+            counts = [trials.shape[num_batch] for trials in self.train_inputs]
+            if sum(counts) != targets.shape[-1]:
+                raise InputDataError(
+                    f"Expected ``targets`` to have {sum(counts)} labels, but got "
+                    f"{targets.shape[-1]}."
+                )
+            parts = targets.split(counts, dim=-1)
+        for part, likelihood in zip(parts, self.kinds, strict=True):
+            check_outcomes(part, likelihood, name="targets")
 
     def _transform_trials(
         self,

@@ -18,23 +18,25 @@ from torch import Tensor
 
 from botorch_binary_context.checks import check_kind, check_precision
 from botorch_binary_context.context import take_columns
-from botorch_binary_context.functionals import Functional
+from botorch_binary_context.likelihoods import OutcomeLikelihood
 
 PACKAGE = __name__.split(".")[0]
 
 
-def check_trials(train_X: Tensor, train_Y: Tensor, functional: Functional) -> None:
+def check_trials(
+    train_X: Tensor, train_Y: Tensor, likelihood: OutcomeLikelihood
+) -> None:
     r"""Check that inputs and labels describe the same trials, and are legal.
 
     Args:
         train_X: ``batch_shape x n x d`` (pass/fail) or ``batch_shape x n x 2 x d``
             (duels).
-        train_Y: ``batch_shape x n x 1``, labels in {0, 1}.
-        functional: What the trials observe.
+        train_Y: ``batch_shape x n x 1``, labels.
+        likelihood: How the trials are answered.
     """
     check_kind("train_X", train_X, Tensor)
     check_kind("train_Y", train_Y, Tensor)
-    row_shape, q = train_X.shape[:-1], functional.num_rows
+    row_shape, q = train_X.shape[:-1], likelihood.functional.num_rows
     if q > 1:
         if train_X.ndim < 3 or train_X.shape[-2] != q:
             kind = "duels" if q == 2 else f"trials of {q} rows"
@@ -51,7 +53,7 @@ def check_trials(train_X: Tensor, train_Y: Tensor, functional: Functional) -> No
         )
     check_dtypes(train_X, train_Y)
     check_inputs(train_X)
-    check_labels(train_Y)
+    check_outcomes(train_Y, likelihood)
 
 
 def check_batch_shape(kernel_shape: torch.Size, batch_shape: torch.Size) -> None:
@@ -124,13 +126,16 @@ def check_observations(observations: Sequence[Any]) -> None:
                 )
 
 
-def check_new_trials(X: Tensor, Y: Tensor, trial_shape: torch.Size) -> None:
+def check_new_trials(
+    X: Tensor, Y: Tensor, trial_shape: torch.Size, likelihood: OutcomeLikelihood
+) -> None:
     r"""Check trials that a model is to be conditioned on.
 
     Args:
         X: ``batch_shape x n x d`` (pass/fail) or ``batch_shape x n x 2 x d`` (duels).
         Y: ``batch_shape x n x 1``; batch shapes need only broadcast.
         trial_shape: ``d`` or ``2 x d``.
+        likelihood: How they are answered.
     """
     num_dims = len(trial_shape)
     if X.ndim <= num_dims or X.shape[-num_dims:] != trial_shape:
@@ -146,7 +151,7 @@ def check_new_trials(X: Tensor, Y: Tensor, trial_shape: torch.Size) -> None:
             f"``batch_shape x {n} x 1``, but got shape {list(Y.shape)}."
         )
     check_inputs(X, name="X")
-    check_labels(Y, name="Y")
+    check_outcomes(Y, likelihood, name="Y")
 
 
 def check_inputs(X: Tensor, name: str = "train_X") -> None:
@@ -160,13 +165,33 @@ def check_inputs(X: Tensor, name: str = "train_X") -> None:
         )
 
 
-def check_labels(Y: Tensor, name: str = "train_Y") -> None:
-    """Check that all labels are 0 or 1."""
-    wrong = (Y != 0) & (Y != 1)
+def check_outcomes(
+    Y: Tensor, likelihood: OutcomeLikelihood, name: str = "train_Y"
+) -> None:
+    """Check that all labels are outcomes that a likelihood knows, and possible."""
+    check_labels(Y, name, likelihood.num_outcomes)
+    if likelihood.num_outcomes == 2 or not Y.numel():
+        return
+    with torch.no_grad():
+        impossible = likelihood.probabilities(Y.new_zeros(1)).flatten(1).amax(1) == 0
+    wrong = impossible[Y.long()]
     if bool(wrong.any()):
         index = wrong.nonzero()[0].tolist()
         raise InputDataError(
-            f"Expected ``{name}`` to hold labels 0 and 1, but got "
+            f"Expected ``{name}`` to hold possible labels, but got "
+            f"{float(Y[tuple(index)]):g} at index {index}, whose probability is zero."
+        )
+
+
+def check_labels(Y: Tensor, name: str = "train_Y", num_outcomes: int = 2) -> None:
+    """Check that all labels are whole numbers below that of the outcomes."""
+    label = Y.round()
+    wrong = (label != Y) | (label < 0) | (label >= num_outcomes)
+    if bool(wrong.any()):
+        index = wrong.nonzero()[0].tolist()
+        labels = "0 and 1" if num_outcomes == 2 else f"from 0 to {num_outcomes - 1}"
+        raise InputDataError(
+            f"Expected ``{name}`` to hold labels {labels}, but got "
             f"{float(Y[tuple(index)])} at index {index}."
         )
 
