@@ -56,7 +56,7 @@ picture: $(INSTALLED) ## Draw the picture of the README
 	$(BIN)/python scripts/draw_idea.py
 
 clean: ## Delete caches and build products; the environment stays
-	rm -rf build dist htmlcov docs/_build docs/studies docs/tutorials/*.ipynb \
+	rm -rf build dist htmlcov docs/_build docs/studies docs/tutorials/*.ipynb docs/tutorials/pictures \
 		.coverage .coverage.* \
 		.hypothesis .pytest_cache .ruff_cache
 	find . -path ./$(VENV) -prune -o -path ./.git -prune -o \

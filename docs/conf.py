@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import base64
 import builtins
 import json
 import re
@@ -13,6 +14,7 @@ from typing import Any
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
+NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
 
 with (ROOT / "pyproject.toml").open("rb") as file:
     _project = tomllib.load(file)["project"]
@@ -36,6 +38,8 @@ html_theme = "furo"
 html_title = f"{project} {version}"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
+html_js_files = ["figures.js"]
+html_extra_path = ["llms.txt"]
 html_copy_source = False
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -219,7 +223,7 @@ def stage_all(app: Any) -> None:
         DOCS / "studies" / path.parent.name / path.name: path
         for path in (*reports, *figures)
     }
-    for path in sorted((ROOT / "tutorials").glob("*.ipynb")):
+    for path in NOTEBOOKS:
         copies[DOCS / "tutorials" / path.name] = path
     for target, source in copies.items():
         stage(target, source)
@@ -228,28 +232,71 @@ def stage_all(app: Any) -> None:
         path.unlink()
 
 
-LISTS = {"studies": "studies/*/report.md", "tutorials/index": "tutorials/*.ipynb"}
+STUDIES = "studies"
+TUTORIALS = "tutorials/index"
 
 
-def add_list(app: Any, docname: str, source: list[str]) -> None:
-    """List the copies at the end of their page."""
-    if docname in LISTS:
-        paths = sorted(DOCS.glob(LISTS[docname]))
+def toctree(pages: list[str], *options: str) -> list[str]:
+    """A list of pages."""
+    return ["```{toctree}", *options, "", *pages, "```"]
+
+
+def add_studies(app: Any, docname: str, source: list[str]) -> None:
+    """List the reports at the end of their page."""
+    if docname == STUDIES:
+        paths = sorted(DOCS.glob("studies/*/report.md"))
         pages = [f"/{path.relative_to(DOCS).with_suffix('')}" for path in paths]
-        toctree = ["```{toctree}", ":maxdepth: 1", "", *pages, "```"]
-        source[0] += "\n".join(["", *(toctree if pages else ["(None yet.)"]), ""])
+        listed = toctree(pages, ":maxdepth: 1") if pages else ["(None yet.)"]
+        source[0] += "\n".join(["", *listed, ""])
+
+
+# The list of tutorials: title, first picture and first paragraph of each.
+
+
+def first_picture(notebook: dict[str, Any]) -> bytes | None:
+    """The first picture among the outputs."""
+    for cell in notebook["cells"]:
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                return base64.b64decode(output["data"]["image/png"])
+    return None
+
+
+def tutorial_entry(path: Path) -> list[str]:
+    """What the list says about a notebook."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    first, *rest = "".join(notebook["cells"][0]["source"]).split("\n\n")
+    title = first.removeprefix("# ")
+    lines = ["", f"## [{title}]({path.name})", ""]
+    picture = first_picture(notebook)
+    if picture is not None:
+        target = DOCS / "tutorials" / "pictures" / f"{path.stem}.png"
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(picture)
+        lines += [f"```{{image}} pictures/{path.stem}.png", ":alt:", ":width: 60%"]
+        lines += ["```", ""]
+    return [*lines, rest[0], "", f"{{download}}`Notebook <{path.name}>`", ""]
+
+
+def add_tutorials(app: Any, docname: str, source: list[str]) -> None:
+    """List the tutorials on their page."""
+    if docname == TUTORIALS:
+        lines = [line for path in NOTEBOOKS for line in tutorial_entry(path)]
+        lines += toctree([f"/tutorials/{path.stem}" for path in NOTEBOOKS], ":hidden:")
+        source[0] += "\n".join([*lines, ""])
 
 
 def always_read(app: Any, env: Any, *changes: Any) -> list[str]:
     """Pages with parts from elsewhere are read anew in every build."""
-    return [*LISTS, REFERENCES, SETTINGS]
+    return [STUDIES, TUTORIALS, REFERENCES, SETTINGS]
 
 
 def setup(app: Any) -> None:
     """Have Sphinx take the steps above."""
     app.connect("builder-inited", stage_all)
     app.connect("env-get-outdated", always_read)
-    app.connect("source-read", add_list)
+    app.connect("source-read", add_studies)
+    app.connect("source-read", add_tutorials)
     app.connect("source-read", add_citations)
     app.connect("source-read", add_settings)
     # Napoleon's own step has the priority 500.

@@ -1,0 +1,70 @@
+r"""The programs on the pages of the documentation run as printed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import botorch_binary_context
+from botorch_binary_context import BINARY_RULES, DUEL_RULES
+from botorch_binary_context.experiment.cli.program import _make_parser
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def run_page(name: str) -> dict[str, Any]:
+    """What is left after the programs of a page, which follow on each other."""
+    text = (DOCS / name).read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL):
+        exec(compile(block, name, "exec"), names)
+    return names
+
+
+@pytest.mark.slow
+def test_eye_examination() -> None:
+    names = run_page("howto/eye.md")
+    assert abs(names["best"].parameters["sphere"] + 1.5) < 1.0
+    assert names["acuity"].low < 0.2
+
+
+@pytest.mark.slow
+def test_audiogram() -> None:
+    names = run_page("howto/audiogram.md")
+    truth = names["threshold_of_listener"](names["octaves"]).squeeze(-1)
+    error = (names["curve"].center - truth).abs()[1:-1]
+    assert float(error.mean()) < 1.0  # 10 dB
+
+
+@pytest.mark.slow
+def test_hearing_aid() -> None:
+    assert run_page("howto/hearing_aid.md")["best"].parameters["microphone"] != "omni"
+
+
+@pytest.mark.slow
+def test_robot() -> None:
+    names = run_page("howto/robot.md")
+    assert names["batch"].shape == (3, 3)
+    assert abs(float(names["gait"][0]) - 0.6) < 0.3
+
+
+@pytest.mark.slow
+def test_prompts() -> None:
+    assert abs(float(run_page("howto/prompts.md")["prompt"][1]) - 0.8) < 0.4
+
+
+def test_notes_for_botorch_users() -> None:
+    run_page("botorch.md")
+
+
+def test_cheat_sheet_names_what_exists() -> None:
+    text = (DOCS / "cheat_sheet.md").read_text(encoding="utf-8")
+    rules = text.split("## Which rule")[1].split("## Which goal")[0]
+    assert set(re.findall(r"`([a-z\d-]+)`", rules)) <= {*BINARY_RULES, *DUEL_RULES}
+    classes = set(re.findall(r"`([A-Z][a-z]+[A-Z]\w+)", text))
+    assert classes <= set(botorch_binary_context.__all__)
+    commands = set(re.findall(r"^binary-context (\w+)", text, flags=re.MULTILINE))
+    assert commands <= set(re.findall(r"[a-z]+", _make_parser().format_help()))
