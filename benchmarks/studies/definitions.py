@@ -71,6 +71,8 @@ class Study:
         unit: What the score is, in words.
         searches: The effort of the search of some rules, if not the default.
         effort: The default effort of searches, also of that for the best parameters.
+        measure_every: After how many iterations the best parameters are inferred; the
+            score of those between is that of the next one.
     """
 
     name: str
@@ -86,6 +88,7 @@ class Study:
     unit: str = "in standard deviations of the function over its box"
     searches: Mapping[str, SearchOptions] = field(default_factory=dict)
     effort: SearchOptions = SearchOptions()  # noqa: RUF009
+    measure_every: int = 1
 
     def subset(
         self,
@@ -189,7 +192,7 @@ REFRACTION_RULES = (*PAPER_TABLE_3, "lucb-ald", "cbkg", "cjes")
 REFRACTION_SEARCHES = {"cbkg": SearchOptions(num_restarts=3)}
 # Many tasks: the last digits of a maximum do not decide them.
 QUICK_SEARCH = SearchOptions(
-    num_restarts=5, raw_samples=256, max_evaluations=30, relative_gain=1e-6
+    num_restarts=3, raw_samples=128, max_evaluations=15, relative_gain=1e-4
 )
 # From one to six variables, and all three kernels of the paper.
 KG_FUNCTIONS = (
@@ -248,6 +251,7 @@ _ALL = (
         seeds=20,
         optimum=variants.best_possible,
         effort=QUICK_SEARCH,
+        measure_every=10,
     ),
     Study(
         "batches",
@@ -258,6 +262,7 @@ _ALL = (
         seeds=20,
         optimum=lambda name: optimum_of_benchmark(variants.split(name)[0]),
         effort=QUICK_SEARCH,
+        measure_every=12,
     ),
     Study(
         "refraction",

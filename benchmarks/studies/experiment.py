@@ -159,12 +159,13 @@ def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
             # As trials come in, beginning from what was learned before.
             mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
             fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
-        best = recommend(model, space, study.effort, goal=case.goal).unsqueeze(-2)
-        measured = measure(problem, best) | {"seconds": best.new_tensor(seconds)}
         for trial in trials.unbind(dim=1):
             rows["context"].append(problem.functional.rows(trial.unsqueeze(1))[:, 0, 0])
-            for name, value in measured.items():
-                rows[name].append(value.expand(task.seeds))
+            rows["seconds"].append(noise.new_full((task.seeds,), seconds))
+        if (i + q) % study.measure_every == 0 or i + q == task.iterations:
+            best = recommend(model, space, study.effort, goal=case.goal)
+            for name, value in measure(problem, best.unsqueeze(-2)).items():
+                rows[name] += [value] * (i + q - len(rows[name]))
     return {name: torch.stack(column, dim=-1) for name, column in rows.items()}
 
 

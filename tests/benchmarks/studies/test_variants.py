@@ -2,6 +2,7 @@ import itertools
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import polars as pl
 import torch
@@ -88,12 +89,15 @@ class TestTasks(StrictTestCase):
             self.assertTrue((frame["score"] <= best + 1e-5).all())
 
     def test_batches(self) -> None:
-        frame = run_task(make_task("batches", "batches of 4"))
-        scores = frame.filter(seed=0)["score"].to_list()
-        self.assertEqual(len(set(scores[:4])), 1)  # all of the first batch
-        self.assertEqual(len(set(scores[4:])), 1)  # the two that are left
-        frame = run_task(replace(make_task("batches", "batches of 4"), rule="random"))
-        self.assertEqual(frame["context"].n_unique(), 12)
+        study = replace(STUDIES["batches"], measure_every=4)
+        task = replace(make_task("batches", "batches of 4"), rule="random", seeds=8)
+        with mock.patch.dict(STUDIES, {"batches": study}):
+            frame = run_task(task)
+        scores = frame["score"].to_numpy().reshape(8, 6)
+        self.assertTrue((scores[:, :4] == scores[:, :1]).all())  # the first batch
+        self.assertTrue((scores[:, 4:] == scores[:, 5:]).all())  # the two that are left
+        self.assertTrue((scores[:, 0] != scores[:, 5]).any())
+        self.assertEqual(frame["context"].n_unique(), 48)
 
     def test_same_randomness(self) -> None:
         cases = [make_case(make_task("batches", size)) for size in variants.BATCH_SIZES]
