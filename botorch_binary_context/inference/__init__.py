@@ -9,11 +9,17 @@ from botorch_binary_context.inference.gaussian import (
     Inference,
     Start,
 )
+from botorch_binary_context.inference.given import (
+    GivenApproximation,
+    GivenContrasts,
+)
 from botorch_binary_context.inference.laplace import Laplace, LaplaceApproximation
 
 __all__ = [
     "ExpectationPropagation",
     "GaussianApproximation",
+    "GivenApproximation",
+    "GivenContrasts",
     "Inference",
     "Laplace",
     "LaplaceApproximation",

@@ -24,6 +24,7 @@ from botorch_binary_context.rules.joint import (
 from botorch_binary_context.rules.parameters import (
     by_best_option,
     by_bold_ucb,
+    by_hallucination,
     by_latent_ucb,
     by_self_sparring,
     by_thompson_sampling,
@@ -57,6 +58,7 @@ __all__ = [
     "by_best_option",
     "by_bold_ucb",
     "by_global_information",
+    "by_hallucination",
     "by_joint_entropy_search",
     "by_knowledge_gradient",
     "by_latent_ucb",

@@ -16,8 +16,10 @@ from botorch_binary_context.acquisition.goal_bounds import (
     LatentGoalUpperConfidenceBound,
 )
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
+from botorch_binary_context.inference.given import GivenContrasts
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.rules.base import Selection, draw_point_set
-from botorch_binary_context.sampling.paths import draw_sample_paths
+from botorch_binary_context.sampling.paths import NUM_CONTRASTS, draw_sample_paths
 
 BOLD_BETA = NormalDist().inv_cdf(0.99)
 
@@ -61,6 +63,44 @@ def by_best_option(selection: Selection) -> Tensor:
     shape = 2, len(selection.space.parameter_dims)
     chosen = selection.maximize(lambda u: acqf.value_at(u.unflatten(-1, shape)), bounds)
     return chosen.unflatten(-1, shape)
+
+
+def by_hallucination(selection: Selection) -> Tensor:
+    r"""A duel of the incumbent and what might be better, by a hallucination (HB).
+
+    What the duels so far observe is drawn from its true posterior and then believed:
+    the challenger has the largest expected improvement on the incumbent.
+    """
+    space, goal = selection.space, selection.target
+    incumbent, _ = maximize_posterior_mean(
+        selection.model, space, selection.options, goal=goal
+    )
+    # Pending duels need no expected outcomes: another draw is believed each time.
+    believed = hallucinate(selection.answered_model)
+    acqf = ExpectedBestOption(believed, space, goal)
+
+    def better(x: Tensor) -> Tensor:
+        return acqf.value_at(torch.stack(torch.broadcast_tensors(x, incumbent), -2))
+
+    challenger = selection.maximize_goal(better)
+    return torch.cat([challenger, incumbent.unsqueeze(-2)], dim=-2)
+
+
+def hallucinate(model: LatentGP) -> LatentGP:
+    r"""A model that believes one draw of what its trials observe.
+
+    Args:
+        model: The model.
+
+    Returns:
+        A copy, whose posterior is that given a draw from the true posterior of the
+        contrasts; torch's generator says which of the draws that the model keeps.
+    """
+    draws = model.sample_contrasts(NUM_CONTRASTS).values  # S x batch_shape x n
+    shape = (1, *model.batch_shape, 1)
+    index = torch.randint(len(draws), shape, device=draws.device)
+    values = draws.gather(0, index.expand(1, *draws.shape[1:])).squeeze(0)
+    return model.with_inference(GivenContrasts(values)).eval()
 
 
 def by_uncertain_challenge(selection: Selection) -> Tensor:

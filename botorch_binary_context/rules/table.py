@@ -36,6 +36,7 @@ from botorch_binary_context.rules.joint import (
 from botorch_binary_context.rules.parameters import (
     by_best_option,
     by_bold_ucb,
+    by_hallucination,
     by_latent_ucb,
     by_self_sparring,
     by_thompson_sampling,
@@ -109,6 +110,8 @@ DUEL_RULES = RuleTable(
         "muc-target": TwoStages(by_uncertain_challenge, most_targeted),
         "eubo-ald": TwoStages(by_best_option, most_informative),
         "eubo-random": TwoStages(by_best_option, at_random),
+        "hb-ald": TwoStages(by_hallucination, most_informative),
+        "hb-random": TwoStages(by_hallucination, at_random),
         "mkg": by_moment_matched_knowledge_gradient,
         "kg": by_knowledge_gradient,
         "cjes": by_joint_entropy_search,

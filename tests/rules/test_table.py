@@ -66,6 +66,8 @@ class TestTable:
             "kss-random",
             "eubo-ald",
             "eubo-random",
+            "hb-ald",
+            "hb-random",
             "bald",
             "random",
             "kg",

@@ -1,0 +1,48 @@
+r"""The hallucination believer, against a search by hand on a grid."""
+
+import torch
+
+from botorch_binary_context import PreferenceLaplaceGP, recommend, suggest
+from botorch_binary_context.goals import ContextAverage, Goal, WorstContext
+from botorch_binary_context.rules.parameters import hallucinate
+from tests.helpers import StrictTestCase
+from tests.rules.problems import SPACE, context_model
+
+
+class TestHallucinationBeliever(StrictTestCase):
+    def test_sides(self) -> None:
+        """The incumbent, and the largest expected improvement on it."""
+        model = context_model(PreferenceLaplaceGP, batch_shape=(2,))
+        duel = suggest(model, SPACE, "hb-random", seed=4).squeeze(1)  # 2 x 2 x 2
+        incumbent = recommend(model, SPACE)
+        self.assertAllClose(duel[:, 1, 1:], incumbent, atol=1e-5)
+        best = self._best_on_a_grid(model, incumbent, seed=4)
+        self.assertAllClose(duel[:, 0, 1:], best, atol=2e-3)
+
+    def _best_on_a_grid(
+        self, model: PreferenceLaplaceGP, incumbent: torch.Tensor, seed: int
+    ) -> torch.Tensor:
+        torch.manual_seed(seed)
+        believed = hallucinate(model)
+        grid = torch.linspace(0, 1, 1001, dtype=torch.double).unsqueeze(-1)
+        sides = torch.cat([grid.expand(2, -1, -1), incumbent.unsqueeze(1)], dim=1)
+        posterior = believed.posterior(SPACE.at_reference(sides)).distribution
+        mean, covar = posterior.mean, posterior.covariance_matrix  # pyright: ignore
+        gap = mean[:, :-1] - mean[:, -1:]
+        variance = covar.diagonal(dim1=-2, dim2=-1)
+        variance = variance[:, :-1] + variance[:, -1:] - 2 * covar[:, :-1, -1]
+        normal = torch.distributions.Normal(0.0, 1.0)
+        scale = variance.clamp_min(1e-12).sqrt()
+        z = gap / scale
+        improvement = gap * normal.cdf(z) + scale * normal.log_prob(z).exp()
+        return grid[improvement.argmax(dim=-1)]
+
+    def test_goals_and_batches(self) -> None:
+        model = context_model(PreferenceLaplaceGP)
+        goals: list[Goal] = [ContextAverage([0.2, 0.9]), WorstContext([0.2, 0.9])]
+        for goal in goals:
+            duels = suggest(model, SPACE, "hb-ald", q=3, goal=goal, seed=0)
+            self.assertEqual(duels.shape, (3, 2, 2))
+            self.assertTrue(torch.equal(duels[:, 0, 0], duels[:, 1, 0]))
+            self.assertGreater(float(duels[:, 0, 1].std()), 1e-3)
+            model.condition_on_observations(duels, torch.ones(3, 1).double())
