@@ -5,9 +5,8 @@ Commands about questions and their result: they compute, and load torch.
 from __future__ import annotations
 
 import argparse
-import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,9 @@ from botorch_binary_context.experiment.demo import (
     run_demo,
     smallest_letters,
 )
-from botorch_binary_context.experiment.estimates import Loss, Threshold
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.recommendation import Recommendation
-from botorch_binary_context.experiment.stopping import Progress
+from botorch_binary_context.experiment.summary import summarize, threshold_to_json
 from botorch_binary_context.experiment.variables import Value
 
 
@@ -45,72 +43,43 @@ def recommend(arguments: argparse.Namespace) -> None:
     """
     with Experiment.open(arguments.journal) as experiment:
         best = experiment.recommend()
-        ends = experiment.progress(best)
-        context = experiment.settings.space.reference_context()
-        context |= _parse_context(arguments.context)
-        sees_level = experiment.settings.feedback.functional.sees_level
-        graded = [c.name for c in experiment.settings.space.contexts if c.harder]
-    estimate = best.success_probability(context) if sees_level else None
-    thresholds = {
-        name: best.threshold(name, context=context)
-        for name in (graded if sees_level else [])
-    }
-    data = {
-        "parameters": dict(best.parameters),
-        "uncertainty": best.uncertainty,
-        "local_uncertainty": best.local_uncertainty,
-        "expected_loss": best.expected_loss()._asdict() if best.is_graded else None,
-        "num_answers": best.num_answers,
-        "context": context,
-        "success_probability": estimate and estimate._asdict(),
-        "thresholds": {name: _to_json(t) for name, t in thresholds.items()},
-        "progress": [_end_to_json(end) for end in ends],
-    }
+        data = summarize(experiment, best, _parse_context(arguments.context))
     lines = _describe_best(best)
+    estimate, loss = data["success_probability"], data["expected_loss"]
     if estimate is not None:
-        where = ", ".join(f"{name} = {value}" for name, value in context.items())
+        where = ", ".join(f"{name} = {v}" for name, v in data["context"].items())
         lines.append(
             f"success probability{' at ' if where else ''}{where}: "
-            f"{estimate.mean:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"
+            f"{estimate['mean']:.3f} ({estimate['low']:.3f} to {estimate['high']:.3f})"
         )
-    lines += [_describe_threshold(name, t) for name, t in thresholds.items()]
-    if best.is_graded:
-        lines.append(_describe_loss(best.expected_loss()))
-    lines += [_describe_end(end) for end in ends]
+    lines += [_describe_threshold(name, t) for name, t in data["thresholds"].items()]
+    if loss is not None:
+        lines.append(_describe_loss(loss))
+    lines += [_describe_end(end) for end in data["progress"]]
     show(arguments, data, *lines)
 
 
-def _to_json(threshold: Threshold) -> dict[str, float | None]:
-    """JSON has no infinity."""
-    items = threshold._asdict().items()
-    return {name: value if math.isfinite(value) else None for name, value in items}
-
-
-def _describe_threshold(name: str, threshold: Threshold) -> str:
+def _describe_threshold(name: str, threshold: Mapping[str, float | None]) -> str:
     median, low, high = (
-        f"{value:.4g}" if math.isfinite(value) else "out of range"
-        for value in threshold
+        "out of range" if value is None else f"{value:.4g}"
+        for value in threshold.values()
     )
     return f"threshold of {name}: {median} ({low} to {high})"
 
 
-def _describe_loss(loss: Loss) -> str:
-    unit = "of the latent function" if loss.unit is None else f"of {loss.unit}"
+def _describe_loss(loss: Mapping[str, Any]) -> str:
+    unit = "the latent function" if loss["unit"] is None else loss["unit"]
     return (
-        f"expected loss against the best possible: {loss.mean:.2g} {unit} "
-        f"(90 %: below {loss.high:.2g})"
+        f"expected loss against the best possible: {loss['mean']:.2g} of {unit} "
+        f"(90 %: below {loss['high']:.2g})"
     )
 
 
-def _end_to_json(end: Progress) -> dict[str, Any]:
-    data = end._asdict()
-    return data if math.isfinite(end.now) else {**data, "now": None}
-
-
-def _describe_end(end: Progress) -> str:
-    verdict = "reached: it can stop" if end.reached else "not reached"
-    now = f"{end.now:.3g}" if math.isfinite(end.now) else "not known"
-    return f"{end.criterion.replace('_', ' ')}: {now} of {end.limit:g}, {verdict}"
+def _describe_end(end: Mapping[str, Any]) -> str:
+    verdict = "reached: it can stop" if end["reached"] else "not reached"
+    now = "not known" if end["now"] is None else f"{end['now']:.3g}"
+    name = end["criterion"].replace("_", " ")
+    return f"{name}: {now} of {end['limit']:g}, {verdict}"
 
 
 def _parse_context(pairs: Sequence[str]) -> dict[str, Value]:
@@ -162,11 +131,12 @@ def demo(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         journal = arguments.journal or Path(folder) / "demo.journal"
         best = run_demo(journal, arguments.trials, report)
-    acuity, threshold = smallest_letters(best.parameters), best.threshold()
+    acuity = smallest_letters(best.parameters)
+    threshold = threshold_to_json(best.threshold())
     data = {
         "parameters": dict(best.parameters),
         "uncertainty": best.uncertainty,
-        "threshold": _to_json(threshold),
+        "threshold": threshold,
         "needed": NEEDED,
         "smallest_letters": acuity,
     }
