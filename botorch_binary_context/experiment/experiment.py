@@ -46,8 +46,8 @@ from botorch_binary_context.models.latent_gp import LatentGP
 
 # How often a question is computed again because others have asked meanwhile.
 MAX_REPEATS = 1
-# How many prepared questions are kept: those of two outcomes, and some of before.
-MAX_PREPARED = 4
+# How many prepared questions are kept: those of the outcomes of some pending trials.
+MAX_PREPARED = 16
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from botorch_binary_context.errors import InputDataError
+from botorch_binary_context.errors import InputDataError, quote
 from botorch_binary_context.experiment.details import (
     check_id,
     check_metadata,
@@ -123,6 +123,22 @@ class Logbook:
         # Copies, so that nobody changes what the journal remembers.
         return [_copy(trial) for trial in self._journal.trials()]
 
+    def trial(self, trial_id: int) -> Trial:
+        r"""One trial.
+
+        Args:
+            trial_id: Its id.
+
+        Returns:
+            The trial.
+        """
+        return self._journal.trial(check_id(trial_id))
+
+    @property
+    def revision(self) -> int:
+        """A number that every change of a trial raises."""
+        return self._journal.revision()
+
     def blank_trial(self) -> Trial:
         r"""A trial that shows nothing, for the names of all values.
 
@@ -189,6 +205,8 @@ class Logbook:
         number = check_id(trial_id)
         label = self.feedback.parse(outcome)
         details = self._details(rater, reaction_time, extra)
+        if shown is not None:
+            _check_mapping("shown", shown)
         with self._journal.transaction():
             if shown is not None:
                 values = {**self._journal.trial(number).values, **shown}
@@ -370,6 +388,13 @@ class Logbook:
         context, sides = split_values(self.settings, values, argument)
         self.settings.encoder().encode(context, sides)
         return context, sides
+
+
+def _check_mapping(name: str, values: Any) -> None:
+    if not isinstance(values, Mapping):
+        raise InputDataError(
+            f"Expected ``{name}`` to give values to names, but got {quote(values)}."
+        )
 
 
 def _copy(trial: Trial) -> Trial:

@@ -133,6 +133,7 @@ def _make_parser() -> argparse.ArgumentParser:
         add("csv_files.import_", "add the trials of a CSV file", "journal", "file"),
         demo := add("questions.demo", "run an experiment with a simulated person"),
     ]
+    scripted.append(serve := add("serving.serve", "show experiments in the browser"))
     for sub in scripted:
         sub.add_argument("--json", action="store_true", help="print JSON, for scripts")
     new.add_argument("journal", nargs="?", help="the file to make")
@@ -161,7 +162,40 @@ def _make_parser() -> argparse.ArgumentParser:
         default="turn",
         help="how several experiments alternate",
     )
+    _add_server_options(serve)
     add("questions.plot", "save a picture", "journal", "figure")
     export = add("csv_files.export", "write all trials as CSV", "journal")
     export.add_argument("file", nargs="?", help="by default the standard output")
     return parser
+
+
+def _add_server_options(serve: argparse.ArgumentParser) -> None:
+    serve.add_argument("journals", nargs="+", metavar="journal")
+    serve.add_argument(
+        "--page",
+        choices=("eye", "duel", "plain"),
+        help="what participants see; by default duel or plain, by the experiment",
+    )
+    serve.add_argument(
+        "--optotypes",
+        choices=("sloan", "landolt", "landolt4"),
+        default="sloan",
+        help="what the eye chart shows",
+    )
+    serve.add_argument(
+        "--size", help="the context that is the size of the letters, in logMAR"
+    )
+    serve.add_argument("--files", help="a folder with images, sounds or own pages")
+    serve.add_argument("--port", type=int, default=8765, help="0 for any free one")
+    serve.add_argument("--host", default="127.0.0.1", help="where to listen")
+    serve.add_argument(
+        "--allow-origin",
+        metavar="ORIGIN",
+        action="append",
+        default=[],
+        help="let pages of another server use the JSON interface",
+    )
+    serve.add_argument(
+        "--tokens", metavar="FILE", help="keep the addresses in a file for next time"
+    )
+    serve.add_argument("--open", action="store_true", help="open the browser")

@@ -1,0 +1,69 @@
+r"""
+The command that serves experiments to browsers. It takes the extra ``web``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import webbrowser
+from typing import TYPE_CHECKING
+
+from botorch_binary_context.errors import UnsupportedError
+from botorch_binary_context.experiment.cli.output import show
+
+if TYPE_CHECKING:
+    from botorch_binary_context.web.lab import Lab
+    from botorch_binary_context.web.server import Place
+
+
+def serve(arguments: argparse.Namespace) -> None:
+    r"""Serve experiments until the program is interrupted.
+
+    Args:
+        arguments: The journals, the page, and where the server is to be.
+    """
+    _check_extra()
+    from botorch_binary_context.web.lab import Lab
+    from botorch_binary_context.web.pages import Page
+    from botorch_binary_context.web.server import find_place
+
+    page = None
+    if arguments.page is not None:
+        page = Page(arguments.page, arguments.optotypes, arguments.size)
+    with Lab(arguments.journals, page, arguments.files) as lab:
+        place = find_place(
+            arguments.host, arguments.port, arguments.allow_origin, arguments.tokens
+        )
+        announce_and_serve(arguments, lab, place)
+
+
+def announce_and_serve(arguments: argparse.Namespace, lab: Lab, place: Place) -> None:
+    r"""Print the addresses, open the browser if that is wanted, and serve.
+
+    Args:
+        arguments: Whether to print JSON and to open the browser.
+        lab: The experiments.
+        place: Where the server is to be.
+    """
+    from botorch_binary_context.web.guard import Role
+    from botorch_binary_context.web.server import serve
+
+    addresses = {role.value: place.address(role) for role in Role}
+    lines = [f"{role}: {address}" for role, address in addresses.items()]
+    show(arguments, addresses, *lines, "Ctrl-C ends the server; every answer is kept.")
+    sys.stdout.flush()  # a script may wait for them
+    if arguments.open:
+        webbrowser.open(place.address(Role.PARTICIPANT))
+    serve(lab, place)
+
+
+def _check_extra() -> None:
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError:
+        raise UnsupportedError(
+            "Expected the optional packages of the pages, but got none: install "
+            "'botorch-binary-context[web]'."
+        ) from None

@@ -1,0 +1,73 @@
+r"""
+Computing the next question for each possible answer while a person looks at a trial.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+
+from botorch.exceptions.errors import BotorchError
+
+from botorch_binary_context.experiment.experiment import Experiment
+from botorch_binary_context.experiment.trial import Trial
+
+
+class Ahead:
+    r"""A thread that prepares questions of any number of experiments."""
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ahead")
+        self._lock = threading.Lock()
+        self._queued: dict[Experiment, list[Future[None]]] = defaultdict(list)
+
+    def prepare(self, experiment: Experiment, trials: Iterable[Trial]) -> None:
+        r"""Prepare what follows each answer of pending trials.
+
+        What was still to be prepared of the experiment is given up.
+
+        Args:
+            experiment: The experiment.
+            trials: The pending trials, the most urgent first.
+        """
+        self.give_up(experiment)
+        with self._lock:
+            self._queued[experiment] = [
+                self._thread.submit(_prepare, experiment, trial.id, outcome)
+                for trial in trials
+                for outcome in experiment.feedback.outcomes[::-1]
+            ]
+
+    def give_up(self, experiment: Experiment) -> None:
+        r"""Prepare no more, but for a question that is being computed now.
+
+        Args:
+            experiment: The experiment.
+        """
+        with self._lock:
+            for future in self._queued.pop(experiment, []):
+                future.cancel()
+
+    def wait(self, experiment: Experiment) -> None:
+        r"""Wait until everything is prepared.
+
+        Args:
+            experiment: The experiment.
+        """
+        with self._lock:
+            futures = list(self._queued[experiment])
+        for future in futures:
+            future.exception()
+
+    def close(self) -> None:
+        r"""End the thread."""
+        self._thread.shutdown(cancel_futures=True)
+
+
+def _prepare(experiment: Experiment, trial_id: int, outcome: str) -> None:
+    # It may have been answered meanwhile; another error will show when it is asked.
+    with suppress(BotorchError):
+        experiment.prepare(trial_id, outcome)

@@ -1,0 +1,302 @@
+r"""
+One experiment and the clients that answer its trials.
+
+A client is a browser or a program with a name. The journal keeps the name as the rater
+of a trial, so a client finds its pending trial again after the server was restarted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from botorch.exceptions.errors import BotorchError
+
+from botorch_binary_context.experiment.experiment import Experiment
+from botorch_binary_context.experiment.trial import Trial
+from botorch_binary_context.web.ahead import Ahead
+from botorch_binary_context.web.refusals import RefusalError
+
+#: The longest name of a client.
+MAX_NAME = 64
+#: The trials of how many clients are prepared for.
+MAX_AHEAD = 4
+#: The key of the metadata that says that no more trials are asked.
+STOPPED = "stopped"
+#: The key of the metadata with a text for participants.
+INSTRUCTIONS = "instructions"
+
+
+class Desk:
+    r"""What clients may do with an experiment. Any thread may call it."""
+
+    def __init__(
+        self,
+        name: str,
+        experiment: Experiment,
+        ahead: Ahead,
+        simulated: Callable[[Trial], Any] | None = None,
+    ) -> None:
+        r"""
+        Args:
+            name: What the experiment is called in addresses.
+            experiment: The experiment.
+            ahead: What prepares questions.
+            simulated: A simulated person, whose answer is sent along with each trial.
+        """
+        self.name = name
+        self.experiment = experiment
+        self._ahead = ahead
+        self._simulated = simulated
+        self._simulated_outcomes: dict[int, str] = {}
+        self._asking = threading.Lock()
+        self._clients: dict[str, None] = {}  # the latest last
+
+    def describe(self) -> dict[str, Any]:
+        r"""What a page has to know to show trials.
+
+        Returns:
+            The kind of experiment, its outcomes and its variables.
+        """
+        settings, feedback = self.experiment.settings, self.experiment.feedback
+        content = settings.to_dict()
+        return {
+            "name": self.name,
+            "kind": feedback.kind,
+            "outcomes": list(feedback.outcomes),
+            "num_sides": feedback.num_sides,
+            "feedback": content["feedback"],
+            "parameters": content["parameters"],
+            "contexts": content["contexts"],
+            "instructions": self.experiment.metadata.get(INSTRUCTIONS),
+        }
+
+    def status(self, client: str | None = None) -> dict[str, Any]:
+        r"""How far the experiment is. Nothing is computed.
+
+        Args:
+            client: A client whose own trials are counted, too.
+
+        Returns:
+            The numbers of trials by their status, and whether it has ended.
+        """
+        trials = self.experiment.trials
+        status = {
+            "name": self.name,
+            **_count(trials),
+            "revision": self.experiment.revision,
+            "finished": self._finished(trials),
+            "limit": self._max_answers,
+        }
+        if client is not None:
+            own = [trial for trial in trials if trial.rater == _check_client(client)]
+            pending = [trial.id for trial in own if trial.status == "pending"]
+            status["client"] = {**_count(own), "pending": pending}
+        return status
+
+    def ask(self, client: str) -> dict[str, Any]:
+        r"""The trial that a client is to answer: its pending one, or a new one.
+
+        Args:
+            client: The name of the client.
+
+        Returns:
+            The trial; None with the reason if the experiment has ended.
+        """
+        name = _check_client(client)
+        with self._asking:
+            trials = self.experiment.trials
+            finished = self._finished(trials)
+            if finished is not None:
+                return {"trial": None, "finished": finished}
+            own = [t for t in trials if t.rater == name and t.status == "pending"]
+            trial = own[0] if own else self.experiment.ask(rater=name)
+            self._clients.pop(name, None)
+            self._clients[name] = None
+            self._look_ahead()
+        return {"trial": self.to_dict(trial), "finished": None}
+
+    def tell(
+        self, client: str, trial_id: int, outcome: Any, details: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        r"""Write the answer of a client down.
+
+        Args:
+            client: The name of the client.
+            trial_id: The id of a pending trial of the client.
+            outcome: The outcome.
+            details: What :meth:`.Logbook.tell` takes of "shown", "reaction_time" and
+                "extra".
+
+        Returns:
+            The answered trial.
+        """
+        self._check_own(client, trial_id)
+        self._ahead.give_up(self.experiment)
+        try:
+            self.experiment.tell(trial_id, outcome, rater=client, **details)
+        except BotorchError:
+            self._check_own(client, trial_id)  # perhaps it was answered meanwhile
+            raise
+        return {"trial": self.to_dict(self.experiment.trial(trial_id))}
+
+    def withdraw(self, client: str, trial_id: int) -> dict[str, Any]:
+        r"""Give up a pending trial of a client.
+
+        Args:
+            client: The name of the client.
+            trial_id: The id of the trial.
+
+        Returns:
+            The trial.
+        """
+        self._check_own(client, trial_id)
+        try:
+            self.experiment.withdraw(trial_id)
+        except BotorchError:
+            self._check_own(client, trial_id)
+            raise
+        return {"trial": self.to_dict(self.experiment.trial(trial_id))}
+
+    def undo(self, client: str) -> dict[str, Any]:
+        r"""Take the last answer of a client back.
+
+        Args:
+            client: The name of the client.
+
+        Returns:
+            The trial, which is pending again.
+        """
+        name = _check_client(client)
+        answered = [t for t in self.experiment.trials if t.status == "answered"]
+        if not any(trial.rater == name for trial in answered):
+            raise RefusalError(
+                409, "nothing-to-undo", f"Expected an answer of {name!r}, but got none."
+            )
+        last = max(answered, key=lambda trial: trial.position or 0)
+        if last.rater != name:
+            raise RefusalError(
+                409,
+                "others-answered",
+                f"Expected the last answer to be of {name!r}, but got one of "
+                f"{last.rater!r}.",
+            )
+        self._ahead.give_up(self.experiment)
+        return {"trial": self.to_dict(self.experiment.undo())}
+
+    def stop(self) -> dict[str, Any]:
+        r"""Ask no more trials.
+
+        Returns:
+            The status.
+        """
+        self.experiment.describe(**{STOPPED: True})
+        return self.status()
+
+    def resume(self) -> dict[str, Any]:
+        r"""Ask trials again after :meth:`stop`.
+
+        Returns:
+            The status.
+        """
+        self.experiment.describe(**{STOPPED: None})
+        return self.status()
+
+    def to_dict(self, trial: Trial) -> dict[str, Any]:
+        r"""A trial as it is sent to clients.
+
+        Args:
+            trial: The trial.
+
+        Returns:
+            The trial as plain data, with its sides apart and a seed for what a page
+            draws at random, which is the same whenever the trial is sent.
+        """
+        seed = f"{self.experiment.settings.seed} {trial.id}".encode()
+        sent = {
+            **trial.to_dict(),
+            "context": dict(trial.context),
+            "sides": [dict(side) for side in trial.sides],
+            "seed": int.from_bytes(hashlib.sha256(seed).digest()[:4], "big"),
+        }
+        if self._simulated is not None and trial.status == "pending":
+            sent["simulated"] = self._simulate(trial)
+        return sent
+
+    def _simulate(self, trial: Trial) -> str:
+        """One answer for each trial, however often it is sent."""
+        if trial.id not in self._simulated_outcomes:
+            assert self._simulated is not None
+            label = self.experiment.feedback.parse(self._simulated(trial))
+            outcome = self.experiment.feedback.outcomes[label]
+            self._simulated_outcomes[trial.id] = outcome
+        return self._simulated_outcomes[trial.id]
+
+    @property
+    def _max_answers(self) -> int | None:
+        stop = self.experiment.settings.stop
+        return None if stop is None else stop.answers
+
+    def _finished(self, trials: list[Trial]) -> str | None:
+        """Why no more trials are asked, if so."""
+        if self.experiment.metadata.get(STOPPED):
+            return STOPPED
+        used = sum(trial.status == "answered" and trial.used for trial in trials)
+        limit = self._max_answers
+        return "answers" if limit is not None and used >= limit else None
+
+    def _look_ahead(self) -> None:
+        """Prepare for the latest clients, the last one first."""
+        pending = {
+            trial.rater: trial
+            for trial in self.experiment.trials
+            if trial.status == "pending"
+        }
+        latest = [name for name in reversed(self._clients) if name in pending]
+        urgent = [pending[name] for name in latest[:MAX_AHEAD]]
+        self._ahead.prepare(self.experiment, urgent)
+
+    def _check_own(self, client: str, trial_id: Any) -> None:
+        """A trial that this client may answer."""
+        name = _check_client(client)
+        is_whole = isinstance(trial_id, int) and not isinstance(trial_id, bool)
+        if not is_whole:
+            raise RefusalError(
+                422, "invalid", "Expected ``id`` to be the whole number of a trial."
+            )
+        if not 1 <= trial_id <= len(self.experiment.trials):
+            raise RefusalError(
+                404, "no-such-trial", "Expected ``id`` to be that of a trial."
+            )
+        trial = self.experiment.trial(trial_id)
+        if trial.rater != name:
+            raise RefusalError(
+                403, "not-yours", f"Expected a trial of {name!r}, but got another's."
+            )
+        if trial.status != "pending":
+            raise RefusalError(
+                409,
+                "not-pending",
+                f"Expected trial {trial_id} to be pending, but it was {trial.status} "
+                f"at {trial.closed_at}.",
+                trial=self.to_dict(trial),
+            )
+
+
+def _count(trials: list[Trial]) -> dict[str, int]:
+    counts = Counter(trial.status for trial in trials)
+    return {name: counts[name] for name in ("answered", "pending", "withdrawn")}
+
+
+def _check_client(client: Any) -> str:
+    is_name = isinstance(client, str) and client.strip() == client and client
+    if not is_name or len(client) > MAX_NAME or not client.isprintable():
+        raise RefusalError(
+            422,
+            "invalid",
+            f"Expected ``client`` to be a name of 1 to {MAX_NAME} characters.",
+        )
+    return client

@@ -1,0 +1,151 @@
+r"""
+Recommendations and pictures, computed in a process of their own.
+
+A recommendation takes a second or more. In another process it delays no participant.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import tempfile
+import threading
+import warnings
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from botorch.exceptions.errors import BotorchError
+
+from botorch_binary_context.experiment.experiment import Experiment
+from botorch_binary_context.web.refusals import RefusalError
+
+
+class Reporter:
+    r"""A process that is started when it is first needed. Any thread may call it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: Any = None
+        self._connection: Connection | None = None
+
+    def recommend(self, path: Path) -> dict[str, Any]:
+        r"""What an experiment recommends.
+
+        Args:
+            path: Its journal.
+
+        Returns:
+            What :func:`.summarize` returns, with "value_of_next_trial" and "warnings".
+        """
+        return self._request("recommend", path)
+
+    def plot(self, path: Path) -> bytes:
+        r"""A picture of an experiment.
+
+        Args:
+            path: Its journal.
+
+        Returns:
+            The picture in SVG.
+        """
+        return self._request("plot", path)
+
+    def _request(self, report: str, path: Path) -> Any:
+        with self._lock:
+            connection = self._connect()
+            try:
+                connection.send((report, path))
+                answer = connection.recv()
+            except (EOFError, OSError):
+                self._end()
+                raise RefusalError(
+                    503, "report-lost", "Expected a report, but its process has died."
+                ) from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def _connect(self) -> Connection:
+        if self._connection is None:
+            context = multiprocessing.get_context("spawn")
+            self._connection, theirs = context.Pipe()
+            self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+            self._process.start()
+            theirs.close()
+        return self._connection
+
+    def close(self) -> None:
+        r"""End the process."""
+        process = self._process
+        if process is not None:
+            process.kill()  # it only reads
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._process.kill()
+            self._process.join()
+        self._connection = self._process = None
+
+
+def _work(connection: Connection) -> None:
+    """Answer requests until the other end is closed, also by a crash."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    experiments: dict[Path, Experiment] = {}
+    while True:
+        try:
+            report, path = connection.recv()
+        except EOFError:
+            return
+        try:
+            if path not in experiments:
+                experiments[path] = Experiment.open(path)
+            answer = REPORTS[report](experiments[path])
+        except (BotorchError, OSError) as error:
+            answer = error
+        except Exception as error:
+            answer = RuntimeError(f"{type(error).__name__}: {error}")
+        connection.send(answer)
+
+
+def recommend(experiment: Experiment) -> dict[str, Any]:
+    r"""What an experiment recommends, and whether it is worth going on.
+
+    Args:
+        experiment: The experiment.
+
+    Returns:
+        Plain data.
+    """
+    from botorch_binary_context.experiment.summary import summarize
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        best = experiment.recommend()
+        data = summarize(experiment, best, {})
+        data["value_of_next_trial"] = best.value_of_next_trial()
+    data["warnings"] = sorted({str(warning.message) for warning in caught})
+    return data
+
+
+def plot(experiment: Experiment) -> bytes:
+    r"""A picture of an experiment.
+
+    Args:
+        experiment: The experiment.
+
+    Returns:
+        The picture in SVG.
+    """
+    from botorch_binary_context.experiment.figure import draw_experiment
+
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "plot.svg"
+        draw_experiment(experiment, file)
+        return file.read_bytes()
+
+
+REPORTS = {"recommend": recommend, "plot": plot}
