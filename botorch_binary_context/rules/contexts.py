@@ -4,6 +4,8 @@ How rules of two stages choose the context, given the parameters: ``batch_shape 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -21,7 +23,17 @@ def most_informative(selection: Selection, parameters: Tensor) -> Tensor:
     if selection.space.num_contexts == 0:
         return at_random(selection, parameters)
     score = BernoulliMutualInformation(selection.model).evaluate
-    return selection.maximize_context(score, parameters, CONTEXT_SEARCH)
+    return selection.maximize_context(score, parameters, _context_search(selection))
+
+
+def _context_search(selection: Selection) -> SearchOptions:
+    """A context has few variables: fewer starts, no more effort than for the rest."""
+    options = selection.options
+    return replace(
+        CONTEXT_SEARCH,
+        max_evaluations=min(options.max_evaluations, CONTEXT_SEARCH.max_evaluations),
+        relative_gain=max(options.relative_gain, CONTEXT_SEARCH.relative_gain),
+    )
 
 
 def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
@@ -36,7 +48,7 @@ def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
         return most_informative(selection, parameters)
     target = selection.target.rows(selection.space, parameters).squeeze(-2)
     score = TargetedInformation(selection.model, target).evaluate
-    return selection.maximize_context(score, parameters, CONTEXT_SEARCH)
+    return selection.maximize_context(score, parameters, _context_search(selection))
 
 
 def at_random(selection: Selection, parameters: Tensor) -> Tensor:

@@ -1,11 +1,13 @@
 r"""The hallucination believer, against a search by hand on a grid."""
 
+from typing import Any
+
 import torch
 
 from botorch_binary_context import PreferenceLaplaceGP, recommend, suggest
 from botorch_binary_context.goals import ContextAverage, Goal, WorstContext
 from botorch_binary_context.rules.parameters import hallucinate
-from tests.helpers import StrictTestCase
+from tests.helpers import AnyModel, StrictTestCase
 from tests.rules.problems import SPACE, context_model
 
 
@@ -20,14 +22,15 @@ class TestHallucinationBeliever(StrictTestCase):
         self.assertAllClose(duel[:, 0, 1:], best, atol=2e-3)
 
     def _best_on_a_grid(
-        self, model: PreferenceLaplaceGP, incumbent: torch.Tensor, seed: int
+        self, model: AnyModel, incumbent: torch.Tensor, seed: int
     ) -> torch.Tensor:
         torch.manual_seed(seed)
         believed = hallucinate(model)
         grid = torch.linspace(0, 1, 1001, dtype=torch.double).unsqueeze(-1)
         sides = torch.cat([grid.expand(2, -1, -1), incumbent.unsqueeze(1)], dim=1)
-        posterior = believed.posterior(SPACE.at_reference(sides)).distribution
-        mean, covar = posterior.mean, posterior.covariance_matrix  # pyright: ignore
+        posterior: Any = believed.posterior(SPACE.at_reference(sides))
+        mvn = posterior.distribution
+        mean, covar = mvn.mean, mvn.covariance_matrix
         gap = mean[:, :-1] - mean[:, -1:]
         variance = covar.diagonal(dim1=-2, dim2=-1)
         variance = variance[:, :-1] + variance[:, -1:] - 2 * covar[:, :-1, -1]
