@@ -8,6 +8,7 @@ PYTHON ?= $(shell for p in python3.11 python3; do \
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+PEERS := $(VENV)/peers/.installed
 ARGS ?=
 SLICE := --functions "Forrester et al (2008)" Levy --seeds 8 --iterations 10 \
 	--output build/bench
@@ -27,7 +28,7 @@ help: ## Show this list
 demo: $(INSTALLED) ## Run a short optimisation and show what it finds
 	$(BIN)/python -m botorch_binary_context.demo $(ARGS)
 
-test: $(INSTALLED) ## Run the tests; ARGS goes to pytest: ARGS="-k probit -x"
+test: $(INSTALLED) $(PEERS) ## Run the tests; ARGS goes to pytest: ARGS="-k probit -x"
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 lint: $(INSTALLED) ## Check format, style and types
@@ -71,6 +72,14 @@ $(INSTALLED): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
 		-c constraints.txt -e ".[test,lint,benchmarks]"
 	@touch $@
+
+# Packages to test with; where they cannot be installed, their tests are skipped.
+$(PEERS): tests/integrations/peers.txt $(INSTALLED)
+	@echo "Installing the packages that the integrations are tested with"
+	@mkdir -p $(@D)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--upgrade --target $(@D) -r $< && touch $@ \
+		|| echo "They cannot be installed here: their tests are skipped"
 
 # What only some targets need, each in a group of its own.
 $(VENV)/.installed-%: $(INSTALLED)
