@@ -42,11 +42,13 @@ from botorch_binary_context.inference.site_search import (
     SiteSearch,
 )
 from botorch_binary_context.inference.sites import (
+    Cavity,
     Marginals,
     Sites,
     match_moments,
     site_jacobian,
 )
+from botorch_binary_context.inference.slopes import Slopes, attach_slopes
 
 TOLERANCE = 1e-5
 MAX_SWEEPS = 200
@@ -114,8 +116,8 @@ class ExpectationPropagation(Inference):
     ) -> tuple[Tensor, Start]:
         r"""The approximate log evidence, and where to start the next time.
 
-        The sites are where the evidence is stationary in them, so that its gradient is
-        that at fixed sites.
+        The sites are where the evidence is stationary in them, so that its slopes are
+        those at fixed sites: ``a`` and ``½ (a aᵀ - P)``.
 
         Args:
             likelihood: The likelihood of the trials.
@@ -133,7 +135,8 @@ class ExpectationPropagation(Inference):
         if matched is not likelihood and torch.is_grad_enabled():
             # Stationary only where the moments match.
             sites = attach_gradient(matched, *prior, sites)
-        return log_evidence(likelihood, *prior, sites), begin
+            return log_evidence(likelihood, *prior, sites), begin
+        return _stationary_evidence(likelihood, *prior, sites), begin
 
     def _find_sites(
         self,
@@ -364,13 +367,62 @@ def log_evidence(
     Returns:
         A ``batch_shape`` tensor, with its gradient at fixed sites.
     """
-    tau, nu, m = sites.precision, sites.location, prior_mean
     marginals = Marginals.of(prior_mean, K, sites)
     cavity = marginals.cavity(sites)
     true = likelihood.tilted_derivatives(cavity.mean, cavity.variance, targets).value
+    return _combine_evidence(prior_mean, sites, marginals, cavity, true)
+
+
+def _combine_evidence(
+    m: Tensor, sites: Sites, marginals: Marginals, cavity: Cavity, true: Tensor
+) -> Tensor:
+    """The evidence, given the log masses of the true likelihood in the cavities."""
+    tau, nu = sites.precision, sites.location
     c, mu = cavity.variance, cavity.mean
     shift = nu - tau * mu
     site = mu * (nu - tau * mu / 2) + shift.square() * c / (1 + tau * c) / 2
     scale = true - site + (1 + tau * c).log() / 2
     prior = m * (nu - tau * m / 2) + (nu - tau * m) * (marginals.mean - m) / 2
     return (prior + scale).sum(dim=-1) - marginals.half_log_det
+
+
+def _stationary_evidence(
+    likelihood: TrialLikelihood,
+    prior_mean: Tensor,
+    K: Tensor,
+    targets: Tensor,
+    sites: Sites,
+) -> Tensor:
+    """The evidence where it is stationary in the sites, with slopes in closed form."""
+    with torch.no_grad():
+        marginals = Marginals.without_weak_sites(prior_mean, K, sites)
+        if marginals is None:
+            marginals = Marginals.of(prior_mean, K, sites)
+        cavity = marginals.cavity(sites)
+    # With a graph to the parameters of the likelihood, if they are learned.
+    true = likelihood.tilted_derivatives(cavity.mean, cavity.variance, targets).value
+    with torch.no_grad():
+        value = _combine_evidence(prior_mean, sites, marginals, cavity, true)
+    attached = K.requires_grad or prior_mean.requires_grad
+    if torch.is_grad_enabled() and attached:
+
+        def evaluate(mean: Tensor, K: Tensor) -> Tensor:
+            return log_evidence(likelihood, mean, K, targets, sites)
+
+        slopes = _stationary_slopes(sites, marginals)
+        value = attach_slopes(value, prior_mean, K, slopes, evaluate)
+    if not true.requires_grad:
+        return value
+    return value + (true - true.detach()).sum(dim=-1)
+
+
+def _stationary_slopes(sites: Sites, marginals: Marginals) -> Slopes:
+    """``a = ν - τ μ`` and ``½ (a aᵀ - P)`` with ``P = T - T Σ T``."""
+    with torch.no_grad():
+        tau = sites.precision
+        weights = sites.location - tau * marginals.mean
+        slope = marginals.covariance * (tau.unsqueeze(-1) / 2)
+        slope.mul_(tau.unsqueeze(-2))
+        slope.diagonal(dim1=-2, dim2=-1).sub_(tau / 2)
+        slope.addcmul_(weights.unsqueeze(-1), weights.unsqueeze(-2), value=0.5)
+        return Slopes(weights, slope)

@@ -26,6 +26,7 @@ from botorch_binary_context.inference.gaussian import (
     factorize,
     matvec,
 )
+from botorch_binary_context.inference.slopes import Slopes, attach_slopes
 from botorch_binary_context.likelihoods.base import LogDerivatives
 
 MAX_NEWTON_STEPS = 100
@@ -63,8 +64,46 @@ class Laplace(Inference):
         Returns:
             The approximation, exactly differentiable in ``prior_mean`` and ``K``.
         """
-        weights = None if start is None else start.values[..., 0]
+        weights = _weights_of(start)
         return laplace_approximation(likelihood, prior_mean, K, targets, weights)
+
+    def evidence(
+        self,
+        likelihood: TrialLikelihood,
+        prior_mean: Tensor,
+        K: Tensor,
+        targets: Tensor,
+        start: Start | None = None,
+    ) -> tuple[Tensor, Start]:
+        r"""The approximate log evidence, and where to start the next time.
+
+        Its slopes in the prior are those of a closed form; only where parameters of the
+        likelihood are learned does a graph lead through the approximation.
+
+        Args:
+            likelihood: The likelihood of the trials.
+            prior_mean: The prior mean ``m``, ``batch_shape x n``.
+            K: The prior covariance, ``batch_shape x n x n``.
+            targets: Labels, ``batch_shape x n``.
+            start: The ``start`` of a similar approximation, if known.
+
+        Returns:
+            ``log p(c)``, ``batch_shape``, and the ``start`` of this approximation.
+        """
+        if likelihood.requires_grad:
+            return super().evidence(likelihood, prior_mean, K, targets, start)
+        weights = _weights_of(start)
+        with torch.no_grad():
+            found = laplace_approximation(likelihood, prior_mean, K, targets, weights)
+            value = found.log_evidence
+        if torch.is_grad_enabled() and (K.requires_grad or prior_mean.requires_grad):
+            slopes = evidence_slopes(likelihood, targets, found)
+
+            def evaluate(mean: Tensor, K: Tensor) -> Tensor:
+                return laplace_approximation(likelihood, mean, K, targets).log_evidence
+
+            value = attach_slopes(value, prior_mean, K, slopes, evaluate)
+        return value, found.start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,6 +181,56 @@ def laplace_approximation(
         cholesky=factorize(K, sqrt_information),
         log_likelihood=derivatives.value.sum(dim=-1),
     )
+
+
+def _weights_of(start: Start | None) -> Tensor | None:
+    return None if start is None else start.values[..., 0]
+
+
+def evidence_slopes(
+    likelihood: TrialLikelihood, targets: Tensor, found: LaplaceApproximation
+) -> Slopes:
+    r"""The slopes of the log evidence in the prior mean and covariance.
+
+    The log posterior is stationary at the mode, so that only the curvature feels the
+    mode move: with ``s = ∂(-½ log |B|) / ∂f̂`` and ``u = (I + H K)⁻¹ s`` the slopes are
+    ``a + u`` and ``½ a aᵀ - ½ P + u aᵀ`` (Eq. 5.21 to 5.24 of [Rasmussen2006gpml]_).
+
+    Args:
+        likelihood: The likelihood of the trials.
+        targets: Labels, ``batch_shape x n``.
+        found: The approximation.
+
+    Returns:
+        The slopes.
+    """
+    with torch.no_grad():
+        K, root = found.prior_covariance, found.sqrt_information
+        inverse = torch.cholesky_inverse(found.cholesky)
+        share = 1 - inverse.diagonal(dim1=-2, dim2=-1)  # ``W Σ``
+        P = inverse.mul_(root.unsqueeze(-1)).mul_(root.unsqueeze(-2))
+        s = -share * _relative_change(likelihood, targets, found) / 2
+        u = s - matvec(P, matvec(K, s))
+        if not likelihood.is_log_concave:
+            hessian = likelihood.log_derivatives(found.mode, targets).negative_hessian
+            system = hessian.unsqueeze(-1) * K
+            system.diagonal(dim1=-2, dim2=-1).add_(1.0)
+            u = torch.linalg.solve(system, s.unsqueeze(-1)).squeeze(-1)
+        left = torch.add(u, found.weights, alpha=0.5)
+        outer = left.unsqueeze(-1) * found.weights.unsqueeze(-2)
+        return Slopes(found.weights + u, outer.sub_(P, alpha=0.5))
+
+
+def _relative_change(
+    likelihood: TrialLikelihood, targets: Tensor, found: LaplaceApproximation
+) -> Tensor:
+    """``∂ log W / ∂f̂``, zero where a trial says nothing."""
+    with torch.enable_grad():
+        mode = found.mode.detach().requires_grad_()
+        information = likelihood.log_derivatives(mode, targets).information
+        (change,) = torch.autograd.grad(information.sum(), mode)
+    information = information.detach()
+    return torch.where(information > 0, change / information, 0.0)
 
 
 def find_mode(

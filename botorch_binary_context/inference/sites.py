@@ -166,12 +166,13 @@ class Marginals:
             sites: The sites.
 
         Returns:
-            The posterior, without its log determinant; None if a site is too weak.
+            The posterior; None if a site is too weak.
         """
         if not bool((sites.precision > 0).all()):
             return None
         root = sites.precision.sqrt()
-        inverse = torch.cholesky_inverse(factorize(K, root))
+        cholesky = factorize(K, root)
+        inverse = torch.cholesky_inverse(cholesky)
         share = 1 - inverse.diagonal(dim1=-2, dim2=-1)
         if not bool((share > WEAK).all()):
             return None
@@ -181,8 +182,9 @@ class Marginals:
         covariance.diagonal(dim1=-2, dim2=-1).copy_(variance)
         b = sites.location - sites.precision * prior_mean
         mean = prior_mean + matvec(covariance, b)
-        proper = torch.ones_like(variance[..., 0], dtype=torch.bool)
-        return cls(mean, variance, variance[..., 0], proper, lambda: covariance)
+        half_log_det = cholesky.diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
+        proper = torch.ones_like(half_log_det, dtype=torch.bool)
+        return cls(mean, variance, half_log_det, proper, lambda: covariance)
 
     @classmethod
     def prior(cls, prior_mean: Tensor, K: Tensor) -> Marginals:
