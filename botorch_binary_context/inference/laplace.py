@@ -26,12 +26,8 @@ from botorch_binary_context.inference.gaussian import (
     factorize,
     matvec,
 )
+from botorch_binary_context.inference.mode_search import ModeSearch
 from botorch_binary_context.inference.slopes import Slopes, attach_slopes
-from botorch_binary_context.likelihoods.base import LogDerivatives
-
-MAX_NEWTON_STEPS = 100
-MAX_HALVINGS = 20
-NEAR = 1e-2
 
 
 class Laplace(Inference):
@@ -164,7 +160,7 @@ def laplace_approximation(
         The approximation, exactly differentiable in ``prior_mean`` and ``K``.
     """
     with torch.no_grad():
-        state = _ModeSearch(likelihood, prior_mean, K, targets).run(initial_weights)
+        state = ModeSearch(likelihood, prior_mean, K, targets).run(initial_weights)
     mode, derivatives = state.contrast, state.derivatives
     attached = K.requires_grad or prior_mean.requires_grad or likelihood.requires_grad
     if torch.is_grad_enabled() and attached:
@@ -225,11 +221,13 @@ def _relative_change(
     likelihood: TrialLikelihood, targets: Tensor, found: LaplaceApproximation
 ) -> Tensor:
     """``∂ log W / ∂f̂``, zero where a trial says nothing."""
-    with torch.enable_grad():
-        mode = found.mode.detach().requires_grad_()
-        information = likelihood.log_derivatives(mode, targets).information
-        (change,) = torch.autograd.grad(information.sum(), mode)
-    information = information.detach()
+    derivatives = likelihood.log_derivatives(found.mode, targets)
+    information, change = derivatives.information, derivatives.information_slope
+    if change is None:
+        with torch.enable_grad():
+            mode = found.mode.detach().requires_grad_()
+            attached = likelihood.log_derivatives(mode, targets).information
+            (change,) = torch.autograd.grad(attached.sum(), mode)
     return torch.where(information > 0, change / information, 0.0)
 
 
@@ -261,118 +259,7 @@ def find_mode(
     Returns:
         The mode, ``batch_shape x n``.
     """
-    return _ModeSearch(likelihood, prior_mean, K, targets).run(initial_weights).contrast
-
-
-@dataclass(frozen=True)
-class _State:
-    weights: Tensor
-    contrast: Tensor
-    residual: Tensor
-    derivatives: LogDerivatives
-    objective: Tensor  # the log posterior of the contrasts, up to a constant
-    error: Tensor  # how far the weights are from the gradient they equal at the mode
-
-
-@dataclass(frozen=True)
-class _ModeSearch:
-    likelihood: TrialLikelihood
-    prior_mean: Tensor
-    K: Tensor
-    targets: Tensor
-
-    def run(self, initial_weights: Tensor | None) -> _State:
-        """Step until the weights and the contrasts are stationary, to rounding."""
-        if initial_weights is None:
-            initial_weights = torch.zeros_like(self.prior_mean)
-        state = self.evaluate(initial_weights)
-        # What rounding allows: the gradient is smooth in f, and f is a sum of n terms.
-        tolerance = 1e3 * torch.finfo(self.K.dtype).eps
-        error = state.error
-        for _ in range(MAX_NEWTON_STEPS):
-            active = error > tolerance
-            if not bool(active.any()):  # the weights agree; the contrasts must, too
-                active = (error > 0) & (self.contrast_error(state) > 32 * tolerance)
-                if not bool(active.any()):
-                    break
-            last, state = state, self.step(state, active)
-            slow, error = state.error > error / 2, state.error
-            if bool(slow.any()):
-                # Neither upwards nor towards stationarity: only rounding is left.
-                stalled = slow & (state.objective <= last.objective)
-                error = error.masked_fill(stalled, 0.0)
-        return state
-
-    def evaluate(self, weights: Tensor) -> _State:
-        residual = matvec(self.K, weights)
-        contrast = self.prior_mean + residual
-        derivatives = self.likelihood.log_derivatives(contrast, self.targets)
-        objective = (derivatives.value - weights * residual / 2).sum(dim=-1)
-        error = _largest(derivatives.gradient - weights)
-        return _State(weights, contrast, residual, derivatives, objective, error)
-
-    def contrast_error(self, state: _State) -> Tensor:
-        """How far the contrasts are from those that follow from the gradient."""
-        return _largest(matvec(self.K, state.derivatives.gradient - state.weights))
-
-    def newton_weights(self, state: _State) -> Tensor:
-        """The weights to which the quadratic model of the log posterior points."""
-        information = state.derivatives.information
-        root = information.sqrt()
-        b = torch.addcmul(state.derivatives.gradient, information, state.residual)
-        rhs = (root * matvec(self.K, b)).unsqueeze(-1)
-        solution = torch.cholesky_solve(rhs, factorize(self.K, root)).squeeze(-1)
-        return torch.addcmul(b, root, solution, value=-1)
-
-    def hessian_weights(self, state: _State) -> Tensor:
-        """The weights to which Newton's method points with the true Hessian."""
-        hessian = state.derivatives.negative_hessian
-        b = torch.addcmul(state.derivatives.gradient, hessian, state.residual)
-        system = hessian.unsqueeze(-1) * self.K
-        system.diagonal(dim1=-2, dim2=-1).add_(1.0)
-        return torch.linalg.solve(system, b.unsqueeze(-1)).squeeze(-1)
-
-    def target_weights(self, state: _State) -> Tensor:
-        """Where to step: with the true Hessian only near the end."""
-        if self.likelihood.is_log_concave:
-            return self.newton_weights(state)
-        near = state.error < NEAR
-        if not bool(near.any()):
-            return self.newton_weights(state)
-        target = self.hessian_weights(state)
-        if bool(near.all()):
-            return target
-        return torch.where(near.unsqueeze(-1), target, self.newton_weights(state))
-
-    def step(self, state: _State, active: Tensor) -> _State:
-        """One damped Newton step of the active elements of the batch."""
-        newton = self.target_weights(state)
-        if active.ndim:
-            newton = torch.where(active.unsqueeze(-1), newton, state.weights)
-        trial = self.evaluate(newton)
-        rejected = self.is_rejected(trial, state)
-        if not bool(rejected.any()):
-            return trial
-        size = torch.ones_like(state.objective)
-        for _ in range(MAX_HALVINGS):
-            size = torch.where(rejected, size / 2, size)
-            weights = torch.lerp(state.weights, newton, size.unsqueeze(-1))
-            trial = self.evaluate(weights)
-            rejected = self.is_rejected(trial, state)
-            if not bool(rejected.any()):
-                return trial
-        return self.evaluate(torch.where(rejected[..., None], state.weights, weights))
-
-    def is_rejected(self, trial: _State, state: _State) -> Tensor:
-        """Whether a step lowered the log posterior beyond rounding, or to NaN."""
-        # A sum of n terms of order one: the search climbs from log ½ per trial.
-        slack = 8 * torch.finfo(self.K.dtype).eps * (1 + self.K.shape[-1])
-        return ~(trial.objective - state.objective >= -slack)
-
-
-def _largest(vector: Tensor) -> Tensor:
-    """The largest magnitude of each vector, zero for empty ones."""
-    return vector.abs().amax(dim=-1) if vector.shape[-1] else vector.sum(dim=-1)
+    return ModeSearch(likelihood, prior_mean, K, targets).run(initial_weights).contrast
 
 
 class _ImplicitMode(torch.autograd.Function):

@@ -64,11 +64,17 @@ class LogDerivatives:
     negative_hessian: Tensor
     information: Tensor
     _log_prob: Callable[[], Tensor]
+    _information_slope: Callable[[], Tensor] | None = None
 
     @property
     def value(self) -> Tensor:
         """``log p(c|f)``, computed when asked for."""
         return self._log_prob()
+
+    @property
+    def information_slope(self) -> Tensor | None:
+        """The derivative of the information in ``f``, if it has a closed form."""
+        return None if self._information_slope is None else self._information_slope()
 
 
 class OutcomeLikelihood(Likelihood, ABC):

@@ -246,7 +246,11 @@ class ProbitLikelihood(RatedLikelihood):
             # In (0, 1); rounding must not take it out of there.
             curvature = (ratio * (z + ratio)).clamp(0.0, 1.0)
             return LogDerivatives(
-                sign * ratio, curvature, curvature, lambda: log_ndtr(z)
+                sign * ratio,
+                curvature,
+                curvature,
+                lambda: log_ndtr(z),
+                lambda: sign * (ratio * (1 - curvature) - curvature * (z + ratio)),
             )
         value = self._log_prob(z, targets)
         ratio = self._ratio(z, value)

@@ -1,0 +1,252 @@
+r"""
+The search for the mode of a posterior: Newton's method in the weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from botorch_binary_context.inference.gaussian import (
+    TrialLikelihood,
+    factorize,
+    matvec,
+)
+from botorch_binary_context.likelihoods.base import LogDerivatives
+
+MAX_NEWTON_STEPS = 100
+MAX_HALVINGS = 20
+# Of likelihoods that are not log-concave: errors below which the true Hessian is used.
+NEAR = 1e-2
+# From this size on a factorization costs more than a few products with vectors.
+SLIDING_SIZE = 100
+MAX_SLIDES = 12
+# Errors below which the curvature of a point nearby is tried, and by how much an error
+# has to shrink each time.
+NEAR_ENOUGH = 0.2
+SHRINKAGE = 0.3
+
+
+@dataclass(frozen=True)
+class ModeState:
+    r"""Where the search for the mode is.
+
+    Attributes:
+        weights: ``a``, ``batch_shape x n``.
+        contrast: ``f = m + K a``, ``batch_shape x n``.
+        residual: ``K a``, ``batch_shape x n``.
+        derivatives: Those of the log-likelihood there.
+        objective: The log posterior of the contrasts, up to a constant.
+        error: How far the weights are from the gradient that they equal at the mode.
+    """
+
+    weights: Tensor
+    contrast: Tensor
+    residual: Tensor
+    derivatives: LogDerivatives
+    objective: Tensor
+    error: Tensor
+
+
+@dataclass(frozen=True)
+class Curvature:
+    r"""That of the log posterior at some contrasts, factored.
+
+    Attributes:
+        root: ``W½``, ``batch_shape x n``.
+        cholesky: The factor of ``B = I + W½ K W½``, ``batch_shape x n x n``.
+    """
+
+    root: Tensor
+    cholesky: Tensor
+
+    @classmethod
+    def at(cls, K: Tensor, state: ModeState) -> Curvature:
+        r"""The curvature where a search is.
+
+        Args:
+            K: The prior covariance, ``batch_shape x n x n``.
+            state: Where the search is.
+
+        Returns:
+            The curvature.
+        """
+        root = state.derivatives.information.sqrt()
+        return cls(root, factorize(K, root))
+
+    def solve(self, K: Tensor, vector: Tensor) -> Tensor:
+        r"""``(I + W K)⁻¹ v = v - W½ B⁻¹ W½ K v``.
+
+        Args:
+            K: The prior covariance, ``batch_shape x n x n``.
+            vector: ``v``, ``batch_shape x n``.
+
+        Returns:
+            A ``batch_shape x n`` tensor.
+        """
+        rhs = (self.root * matvec(K, vector)).unsqueeze(-1)
+        solution = torch.cholesky_solve(rhs, self.cholesky).squeeze(-1)
+        return torch.addcmul(vector, self.root, solution, value=-1)
+
+
+@dataclass(frozen=True)
+class ModeSearch:
+    r"""Newton's method for the mode of a batch of posteriors.
+
+    Attributes:
+        likelihood: The likelihood of the trials.
+        prior_mean: ``m``, ``batch_shape x n``.
+        K: The prior covariance, ``batch_shape x n x n``.
+        targets: Labels, ``batch_shape x n``.
+    """
+
+    likelihood: TrialLikelihood
+    prior_mean: Tensor
+    K: Tensor
+    targets: Tensor
+
+    def run(
+        self, initial_weights: Tensor | None, begin: Curvature | None = None
+    ) -> ModeState:
+        r"""Step until the weights and the contrasts are stationary, to rounding.
+
+        Args:
+            initial_weights: Where to start, by default at the prior mean.
+            begin: The curvature near there, if it is known.
+
+        Returns:
+            The end of the search.
+        """
+        if initial_weights is None:
+            initial_weights = torch.zeros_like(self.prior_mean)
+        state = self.evaluate(initial_weights)
+        if begin is not None:
+            state = self.slide(state, begin)
+        tolerance, error = self.tolerance, state.error
+        for _ in range(MAX_NEWTON_STEPS):
+            active = error > tolerance
+            if not bool(active.any()):  # the weights agree; the contrasts must, too
+                active = (error > 0) & (self.contrast_error(state) > 32 * tolerance)
+                if not bool(active.any()):
+                    break
+            curvature = Curvature.at(self.K, state)
+            last, state = state, self.step(state, active, curvature)
+            if self.K.shape[-1] >= SLIDING_SIZE and self.likelihood.is_log_concave:
+                state = self.slide(state, curvature)
+            slow, error = state.error > error / 2, state.error
+            if bool(slow.any()):
+                # Neither upwards nor towards stationarity: only rounding is left.
+                stalled = slow & (state.objective <= last.objective)
+                error = error.masked_fill(stalled, 0.0)
+        return state
+
+    @property
+    def tolerance(self) -> float:
+        """What rounding allows: f is a sum of n terms, and the gradient smooth in f."""
+        return 1e3 * torch.finfo(self.K.dtype).eps
+
+    def slide(self, state: ModeState, curvature: Curvature) -> ModeState:
+        r"""Newton steps with the curvature of a point nearby, as long as they pay.
+
+        They cost a few products of matrices and vectors, and near the end each of them
+        gains about as many digits as the first one had.
+
+        Args:
+            state: Where the search is.
+            curvature: The curvature near there.
+
+        Returns:
+            Where the steps led.
+        """
+        for _ in range(MAX_SLIDES):
+            moves = state.error > self.tolerance
+            if not bool((moves & (state.error < NEAR_ENOUGH)).any()):
+                break
+            step = curvature.solve(self.K, state.derivatives.gradient - state.weights)
+            if moves.ndim:
+                step = torch.where(moves.unsqueeze(-1), step, 0.0)
+            trial = self.evaluate(state.weights + step)
+            if not bool((~moves | (trial.error < SHRINKAGE * state.error)).all()):
+                break
+            state = trial
+        return state
+
+    def evaluate(self, weights: Tensor) -> ModeState:
+        r"""The log posterior at weights.
+
+        Args:
+            weights: ``batch_shape x n``.
+
+        Returns:
+            Where the search is then.
+        """
+        residual = matvec(self.K, weights)
+        contrast = self.prior_mean + residual
+        derivatives = self.likelihood.log_derivatives(contrast, self.targets)
+        objective = (derivatives.value - weights * residual / 2).sum(dim=-1)
+        error = _largest(derivatives.gradient - weights)
+        return ModeState(weights, contrast, residual, derivatives, objective, error)
+
+    def contrast_error(self, state: ModeState) -> Tensor:
+        """How far the contrasts are from those that follow from the gradient."""
+        return _largest(matvec(self.K, state.derivatives.gradient - state.weights))
+
+    def newton_weights(self, state: ModeState, curvature: Curvature) -> Tensor:
+        """The weights to which the quadratic model of the log posterior points."""
+        information = state.derivatives.information
+        b = torch.addcmul(state.derivatives.gradient, information, state.residual)
+        return curvature.solve(self.K, b)
+
+    def hessian_weights(self, state: ModeState) -> Tensor:
+        """The weights to which Newton's method points with the true Hessian."""
+        hessian = state.derivatives.negative_hessian
+        b = torch.addcmul(state.derivatives.gradient, hessian, state.residual)
+        system = hessian.unsqueeze(-1) * self.K
+        system.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        return torch.linalg.solve(system, b.unsqueeze(-1)).squeeze(-1)
+
+    def target_weights(self, state: ModeState, curvature: Curvature) -> Tensor:
+        """Where to step: with the true Hessian only near the end."""
+        if self.likelihood.is_log_concave:
+            return self.newton_weights(state, curvature)
+        near = state.error < NEAR
+        if not bool(near.any()):
+            return self.newton_weights(state, curvature)
+        target = self.hessian_weights(state)
+        if bool(near.all()):
+            return target
+        return torch.where(
+            near.unsqueeze(-1), target, self.newton_weights(state, curvature)
+        )
+
+    def step(self, state: ModeState, active: Tensor, curvature: Curvature) -> ModeState:
+        """One damped Newton step of the active elements of the batch."""
+        newton = self.target_weights(state, curvature)
+        if active.ndim:
+            newton = torch.where(active.unsqueeze(-1), newton, state.weights)
+        trial = self.evaluate(newton)
+        rejected = self.is_rejected(trial, state)
+        if not bool(rejected.any()):
+            return trial
+        size = torch.ones_like(state.objective)
+        for _ in range(MAX_HALVINGS):
+            size = torch.where(rejected, size / 2, size)
+            weights = torch.lerp(state.weights, newton, size.unsqueeze(-1))
+            trial = self.evaluate(weights)
+            rejected = self.is_rejected(trial, state)
+            if not bool(rejected.any()):
+                return trial
+        return self.evaluate(torch.where(rejected[..., None], state.weights, weights))
+
+    def is_rejected(self, trial: ModeState, state: ModeState) -> Tensor:
+        """Whether a step lowered the log posterior beyond rounding, or to NaN."""
+        # A sum of n terms of order one: the search climbs from log ½ per trial.
+        slack = 8 * torch.finfo(self.K.dtype).eps * (1 + self.K.shape[-1])
+        return ~(trial.objective - state.objective >= -slack)
+
+
+def _largest(vector: Tensor) -> Tensor:
+    """The largest magnitude of each vector, zero for empty ones."""
+    return vector.abs().amax(dim=-1) if vector.shape[-1] else vector.sum(dim=-1)
