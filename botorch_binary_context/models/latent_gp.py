@@ -234,6 +234,14 @@ class LatentGP(TrialModel):
         K = functional(functional(covariance(self.covar_module, rows, rows)), dim=-2)
         return functional(self.prior_mean(rows)).expand(K.shape[:-1]), K
 
+    def prior_of_training_trials(self) -> tuple[Tensor, Tensor]:
+        r"""The prior mean and covariance of the contrasts, in ``train`` mode.
+
+        Returns:
+            ``batch_shape x n`` and ``batch_shape x n x n``, with a graph.
+        """
+        return self._prior_moments(self._transform_trials(self.train_inputs))
+
     def prior_variance(self, X: Tensor, functional: Functional = VALUE) -> Tensor:
         r"""The prior variance of a functional at stacked transformed rows.
 
@@ -274,8 +282,7 @@ class LatentGP(TrialModel):
         """
         if isinstance(self.mean_module, ZeroMean):
             return X.new_zeros(X.shape[:-1])
-        mean: Any = self.mean_module(X)
-        return mean
+        return self.mean_module(X)  # pyright: ignore[reportReturnType]
 
     def cross_covariance(self, X: Tensor) -> Tensor:
         r"""The prior covariance of the training contrasts with latent values at points.

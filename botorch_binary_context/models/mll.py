@@ -63,12 +63,21 @@ class ApproximateMarginalLogLikelihood(MarginalLogLikelihood):
         Returns:
             A scalar.
         """
+        K = to_dense(function_dist.lazy_covariance_matrix)
+        return self._evaluate(function_dist.mean, K, target)
+
+    def at_training_data(self) -> Tensor:
+        r"""The value for the training data of the model, at its hyperparameters.
+
+        Returns:
+            A scalar that can be differentiated.
+        """
+        mean, K = self.model.prior_of_training_trials()
+        return self._evaluate(mean, K, self.model.train_targets)
+
+    def _evaluate(self, mean: Tensor, K: Tensor, target: Tensor) -> Tensor:
         log_evidence, self._last = self.inference.evidence(
-            self.model.trial_likelihood,
-            function_dist.mean,
-            to_dense(function_dist.lazy_covariance_matrix),
-            target,
-            self._warm_start(function_dist.mean),
+            self.model.trial_likelihood, mean, K, target, self._warm_start(mean)
         )
         evidence = log_evidence.sum()
         for _, module, prior, closure, _ in self.model.named_priors():

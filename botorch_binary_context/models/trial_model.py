@@ -15,6 +15,7 @@ from botorch.models.gpytorch import GPyTorchModel
 from botorch.models.model import FantasizeMixin
 from botorch.models.transforms.input import InputTransform
 from botorch.sampling.base import MCSampler
+from gpytorch.mlls import MarginalLogLikelihood
 from gpytorch.models.gp import GP
 from torch import Tensor
 from torch.nn import ModuleList
@@ -26,10 +27,9 @@ from botorch_binary_context.inference import (
     Inference,
     Start,
 )
-from botorch_binary_context.inference.exact import (
-    ContrastSamples,
-)
+from botorch_binary_context.inference.exact import ContrastSamples
 from botorch_binary_context.likelihoods import OutcomeLikelihood, StackedLikelihood
+from botorch_binary_context.models.fitting import fit
 from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.validation import (
     check_alike,
@@ -202,6 +202,20 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
         model.inference = inference
         model._drop_cache()
         return model
+
+    def custom_fit(
+        self, mll: MarginalLogLikelihood, **kwargs: Any
+    ) -> MarginalLogLikelihood:
+        r"""What ``fit_gpytorch_mll`` calls.
+
+        Args:
+            mll: A marginal likelihood of this model.
+            kwargs: The arguments of ``fit_gpytorch_mll``.
+
+        Returns:
+            The marginal likelihood, in ``eval`` mode.
+        """
+        return fit(mll, **kwargs)
 
     def fantasize(
         self,

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import torch
+from botorch.exceptions import ModelFittingError
+from botorch.fit import fit_gpytorch_mll
+from botorch.optim.fit import fit_gpytorch_mll_scipy
+from gpytorch.constraints import Interval
+from gpytorch.kernels import RBFKernel, ScaleKernel
+
+from botorch_binary_context import (
+    BinaryGP,
+    BinaryLaplaceGP,
+    PreferenceGP,
+    PreferenceLaplaceGP,
+)
+from botorch_binary_context.inference import Laplace
+from botorch_binary_context.models import fitting
+from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
+from tests.helpers import StrictTestCase, random_trials
+
+
+def learned(model: Any) -> torch.Tensor:
+    """The raw hyperparameters."""
+    free = [p for p in model.parameters() if p.requires_grad]
+    return torch.cat([p.detach().flatten() for p in free])
+
+
+def objective(model: Any) -> ApproximateMarginalLogLikelihood:
+    return ApproximateMarginalLogLikelihood(model.likelihood, model)
+
+
+class TestFit(StrictTestCase):
+    def test_ends_where_botorch_ends(self) -> None:
+        for model_class, kind in (
+            (BinaryGP, BinaryLaplaceGP),
+            (BinaryLaplaceGP, BinaryLaplaceGP),
+            (PreferenceGP, PreferenceLaplaceGP),
+        ):
+            X, Y = random_trials(kind, 15)
+            model, other = model_class(X, Y), model_class(X, Y)
+            mll = fit_gpytorch_mll(objective(model))
+            self.assertFalse(mll.training)
+            # An optimizer that is named is BoTorch's affair.
+            with mock.patch.object(fitting, "_climb") as climb:
+                fit_gpytorch_mll(objective(other), optimizer=fit_gpytorch_mll_scipy)
+            climb.assert_not_called()
+            self.assertAllClose(learned(model), learned(other), rtol=0, atol=1e-4)
+
+    def test_the_value_is_that_of_a_call(self) -> None:
+        X, Y = random_trials(BinaryLaplaceGP, 10, batch_shape=(2,))
+        mll = objective(BinaryGP(X, Y)).train()
+        expected = mll(mll.model(*mll.model.train_inputs), mll.model.train_targets)
+        self.assertAllClose(mll.at_training_data(), expected, rtol=0, atol=1e-12)
+
+    def test_options_are_those_of_scipy(self) -> None:
+        X, Y = random_trials(BinaryLaplaceGP, 15)
+        begin = learned(BinaryGP(X, Y))
+        few, many = BinaryGP(X, Y), BinaryGP(X, Y)
+        options = {"options": {"maxiter": 1}}
+        fit_gpytorch_mll(objective(few), optimizer_kwargs=options)
+        fit_gpytorch_mll(objective(many))
+        self.assertGreater((learned(few) - begin).abs().max().item(), 0.0)
+        self.assertGreater((learned(few) - learned(many)).abs().max().item(), 1e-3)
+
+    def test_bounds_hold(self) -> None:
+        X, Y = random_trials(BinaryLaplaceGP, 15)
+        bounds = Interval(0.4, 0.5, transform=None, initial_value=0.45)
+        kernel = ScaleKernel(RBFKernel(lengthscale_constraint=bounds))
+        model = BinaryGP(X, Y, covar_module=kernel, inference=Laplace())
+        fit_gpytorch_mll(objective(model))
+        lengthscale = kernel.base_kernel.lengthscale.item()
+        self.assertTrue(0.4 <= lengthscale <= 0.5)
+
+    def test_a_failure_is_left_to_botorch(self) -> None:
+        X, Y = random_trials(BinaryLaplaceGP, 8)
+        model = BinaryGP(X, Y)
+        begin = learned(model)
+        error = RuntimeError("no factor")
+        mll = objective(model)
+        with (
+            mock.patch.object(mll, "at_training_data", side_effect=error),
+            mock.patch.object(fitting, "_fit_fallback") as fallback,
+        ):
+            fallback.side_effect = ModelFittingError
+            with self.assertRaises(ModelFittingError):
+                fit_gpytorch_mll(mll)
+        self.assertTrue(torch.equal(learned(model), begin))
+
+    def test_nothing_to_learn(self) -> None:
+        X, Y = random_trials(BinaryLaplaceGP, 5)
+        model = BinaryGP(X, Y).requires_grad_(False)
+        with mock.patch.object(fitting, "_fit_fallback") as fallback:
+            fit_gpytorch_mll(objective(model))
+        fallback.assert_called_once()
