@@ -16,13 +16,13 @@ from torch import Tensor
 
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
 from botorch_binary_context.acquisition.joint_information import (
-    MAX_JOINT,
     PendingOutcomes,
+    most_joint,
 )
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.pending import check_pending, expect_outcomes
-from botorch_binary_context.probability import bernoulli_entropy
+from botorch_binary_context.probability import entropy
 
 DEFAULT_BETA = NormalDist().inv_cdf(0.95)
 
@@ -89,16 +89,17 @@ class LatentUpperConfidenceBound(BinaryUpperConfidenceBound):
 class BernoulliMutualInformation(TrialAcquisitionFunction):
     r"""The information that a trial's outcome gives about the latent function (BALD).
 
-    ``I(c, f | z) = H(E p(c=1|f)) - E H(p(c=1|f))`` in nats [Houlsby2011bald]_, by
-    quadrature, with the guess and lapse rates of the model's likelihood. On a model of
+    ``I(c, f | z) = H(E p(c|f)) - E H(p(c|f))`` in nats [Houlsby2011bald]_, by
+    quadrature, with the guess and lapse rates of the model's likelihood, and with all
+    of its outcomes if they are more than two. On a model of
     pass/fail outcomes a candidate is one row; on a preference model it is a duel, a
     ``q = 2`` batch.
 
     With pending trials it is the information beyond theirs, which all of their joint
     outcomes are looked at for [Kirsch2019batchbald]_: a sequence of trials chosen like
     that is a batch that is informative as a whole. If more than
-    ``joint_information.MAX_JOINT`` are pending, the first of them are taken to come out
-    as is to be expected.
+    ``joint_information.MAX_JOINT`` are pending, fewer with more than two outcomes, the
+    first of them are taken to come out as is to be expected.
 
     Example:
         >>> acqf = BernoulliMutualInformation(model)
@@ -131,7 +132,8 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
         check_pending(self.answered, pending)
         functional = self.answered.functional
         dim = -functional.trial_dim - 1
-        many = max(pending.shape[dim] - MAX_JOINT, 0)
+        most = most_joint(self.answered.likelihood.num_outcomes)
+        many = max(pending.shape[dim] - most, 0)
         first, rest = pending.split([many, pending.shape[dim] - many], dim=dim)
         model = expect_outcomes(self.answered, first)
         rows = functional.rows(rest)
@@ -141,7 +143,7 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
         return model
 
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""The mutual information, in ``[0, ln 2]``.
+        r"""The mutual information, in ``[0, ln K]`` with ``K`` outcomes.
 
         Args:
             X: ``t x batch_shape x 1 x d`` trials or ``t x batch_shape x 2 x d`` duels.
@@ -153,7 +155,7 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
         if self.joint is None:
             return candidates.evaluate(likelihood.mutual_information)
         mean, variance = candidates.moments()
-        predicted = bernoulli_entropy(likelihood.expected_probability(mean, variance))
+        predicted = entropy(likelihood.expected_probabilities(mean, variance))
         noise = predicted - likelihood.mutual_information(mean, variance)
         left = self.joint.conditional_entropy(candidates, mean, variance)
         return candidates.unfold((left - noise).clamp_min(0.0))

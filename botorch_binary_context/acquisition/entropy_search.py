@@ -30,7 +30,7 @@ from botorch_binary_context.numerics.optim import (
     choose_best,
     maximize,
 )
-from botorch_binary_context.probability import bernoulli_entropy
+from botorch_binary_context.probability import entropy
 from botorch_binary_context.sampling.paths import (
     PosteriorSamplePaths,
     draw_sample_paths,
@@ -156,10 +156,10 @@ class KnownOptima:
             gap = values.movedim(0, -2) - mean.unflatten(-1, (number, size))
             return cls(known, projected, root, _solve(root, gap.unsqueeze(-1)))
 
-    def expected_probability(
+    def expected_probabilities(
         self, candidates: FunctionalValues, mean: Tensor, variance: Tensor
     ) -> Tensor:
-        r"""The success probability of candidates if one optimum were known.
+        r"""The probabilities of candidates' outcomes if one optimum were known.
 
         Args:
             candidates: What the candidates observe.
@@ -167,7 +167,7 @@ class KnownOptima:
             variance: Its posterior variance, ``batch_shape x T``.
 
         Returns:
-            A ``batch_shape x T x M`` tensor.
+            A ``num_outcomes x batch_shape x T x M`` tensor.
         """
         covar = candidates.covariance(self.values, self.projected)
         number = self.root.shape[-3]
@@ -176,10 +176,10 @@ class KnownOptima:
         loading = torch.linalg.solve_triangular(self.root, covar, upper=False)
         shift = (loading * self.surprise.unsqueeze(-1)).sum(dim=-2).mT
         explained = loading.square().sum(dim=-2).mT
-        return self.values.model.likelihood.expected_probability(
-            mean.unsqueeze(-1) + shift,
-            clamp_variance(variance.unsqueeze(-1) - explained),
-        )
+        means = mean.unsqueeze(-1) + shift
+        left = clamp_variance(variance.unsqueeze(-1) - explained)
+        expected = self.values.model.likelihood.expected_probabilities
+        return expected(means.flatten(-2), left.flatten(-2)).view(-1, *means.shape)
 
 
 def _solve(root: Tensor, gap: Tensor) -> Tensor:
@@ -196,8 +196,8 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
     r"""The information of a trial about where the optimum is and how good it is.
 
     With ``M`` functions drawn from the posterior, ``(x*_m, f*_m)`` their maxima in the
-    reference context and ``p_m`` the success probability after conditioning the
-    Gaussian posterior on ``f(s₀, x*_m) = f*_m`` (a rank-one update),
+    reference context and ``p_m`` the probabilities of the outcomes after conditioning
+    the Gaussian posterior on ``f(s₀, x*_m) = f*_m`` (a rank-one update),
 
         ``α(s,x) = H(p) - (1/M) Σ_m H(p_m)``
 
@@ -275,10 +275,10 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
         likelihood = self.model.likelihood
         candidates = self.model.values_of(X)
         mean, squares = candidates.moments()  # batch_shape x T
-        conditioned = self.known.expected_probability(candidates, mean, squares)
+        conditioned = self.known.expected_probabilities(candidates, mean, squares)
         if self.mixture:
             predicted = conditioned.mean(dim=-1)
         else:
-            predicted = likelihood.expected_probability(mean, squares)
-        known = bernoulli_entropy(conditioned).mean(dim=-1)
-        return candidates.unfold(bernoulli_entropy(predicted) - known)
+            predicted = likelihood.expected_probabilities(mean, squares)
+        known = entropy(conditioned).mean(dim=-1)
+        return candidates.unfold(entropy(predicted) - known)

@@ -1,5 +1,5 @@
 r"""
-Posterior modes after one more trial, for many candidates and both outcomes at once.
+Posterior modes after one more trial, for many candidates and outcomes at once.
 
 The data of a model stay the same while candidates vary, so one factorisation serves all
 of them. The mode of the data plus a fantasised trial is found by a chord iteration:

@@ -1,10 +1,10 @@
 r"""
 What the outcomes of pending trials leave to be learned from one more.
 
-With ``P`` pending trials there are ``2^P`` joint outcomes. Given the latent values of
-the pending trials, that of a candidate is Gaussian and its outcome has a known
-probability; so every joint probability is an integral over ``P`` latent values, by
-quadrature for one or two of them and by quasi-random points for more.
+With ``P`` pending trials of ``K`` outcomes there are ``K^P`` joint outcomes. Given the
+latent values of the pending trials, that of a candidate is Gaussian and its outcome has
+a known probability; so every joint probability is an integral over ``P`` latent values,
+by quadrature for one or two of them and by quasi-random points for more.
 
 .. [Kirsch2019batchbald]
     A. Kirsch, J. van Amersfoort, Y. Gal. BatchBALD: efficient and diverse batch
@@ -14,7 +14,7 @@ quadrature for one or two of them and by quasi-random points for more.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from itertools import product
 
 import torch
@@ -25,12 +25,27 @@ from botorch_binary_context.goals.sampled import joint_root
 from botorch_binary_context.models.functional_values import FunctionalValues
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.covariance import clamp_variance
-from botorch_binary_context.probability import bernoulli_entropy, hermite
+from botorch_binary_context.probability import entropy, hermite
 
-#: The most pending trials whose joint outcomes are all looked at.
+#: The most pending trials of two outcomes whose joint outcomes are all looked at.
 MAX_JOINT = 6
 MAX_QUADRATURE = 2
 NUM_POINTS = 1024
+
+
+def most_joint(num_outcomes: int) -> int:
+    r"""The most pending trials whose joint outcomes are all looked at.
+
+    Args:
+        num_outcomes: The outcomes of each.
+
+    Returns:
+        As many as have no more joint outcomes than ``MAX_JOINT`` with two outcomes.
+    """
+    number = 1
+    while num_outcomes ** (number + 1) <= 2**MAX_JOINT:
+        number += 1
+    return number
 
 
 @lru_cache(maxsize=32)
@@ -55,7 +70,7 @@ class PendingOutcomes:
         projected: ``values.project()``, ``batch_shape x n x P``.
         root: A factor of their posterior covariance, ``batch_shape x P x P``.
         weights: The probability of each node of the latent values together with each
-            joint outcome, ``batch_shape x S x 2^P``.
+            joint outcome, ``batch_shape x S x K^P``.
     """
 
     values: FunctionalValues
@@ -81,14 +96,15 @@ class PendingOutcomes:
             root = joint_root(values.covariance(values, projected))
             points, weights = _nodes(root.shape[-1], root.dtype, root.device)
             latent = values.mean().unsqueeze(-2) + points @ root.mT  # ... x S x P
-            passed = model.likelihood.probability(latent.flatten(-2)).view_as(latent)
-            outcomes = [
-                torch.where(
-                    torch.tensor(labels, device=root.device), passed, 1 - passed
-                )
-                for labels in product([True, False], repeat=root.shape[-1])
-            ]
-            joint = torch.stack([p.prod(dim=-1) for p in outcomes], dim=-1)
+            p = model.likelihood.probabilities(latent.flatten(-2))
+            p = p.view(-1, *latent.shape).movedim(0, -1).unbind(dim=-2)  # ... x S x K
+            joint = torch.stack(
+                [
+                    reduce(torch.mul, outcomes)
+                    for outcomes in product(*[part.unbind(dim=-1) for part in p])
+                ],
+                dim=-1,
+            )
             return cls(values, projected, root, weights.unsqueeze(-1) * joint)
 
     def conditional_entropy(
@@ -110,10 +126,10 @@ class PendingOutcomes:
         means = mean.unsqueeze(-1) + loading.mT @ points.mT  # ... x T x S
         left = clamp_variance(variance - loading.square().sum(dim=-2))
         left = left.unsqueeze(-1).expand_as(means)
-        expected = self.values.model.likelihood.expected_probability
-        success = expected(means.flatten(-2), left.flatten(-2)).view_as(means)
-        probability = self.weights.sum(dim=-2, keepdim=True)  # ... x 1 x 2^P
-        given = (success @ self.weights) / probability.clamp_min(
+        expected = self.values.model.likelihood.expected_probabilities
+        outcomes = expected(means.flatten(-2), left.flatten(-2)).view(-1, *means.shape)
+        probability = self.weights.sum(dim=-2, keepdim=True)  # ... x 1 x K^P
+        given = (outcomes @ self.weights) / probability.clamp_min(
             torch.finfo(probability.dtype).tiny
         )
-        return (probability * bernoulli_entropy(given.clamp(0.0, 1.0))).sum(dim=-1)
+        return (probability * entropy(given.clamp(0.0, 1.0))).sum(dim=-1)

@@ -20,7 +20,7 @@ from botorch_binary_context.numerics.optim import (
 
 
 class NestedKnowledgeGradient(Protocol):
-    r"""What the search asks of a knowledge gradient with two inner maxima."""
+    r"""What the search asks of a knowledge gradient with inner maxima."""
 
     model: LatentGP
     space: ContextSpace
@@ -34,7 +34,7 @@ class NestedKnowledgeGradient(Protocol):
         ...
 
     def inner_starts(self, X: Tensor) -> Tensor:
-        """Where the inner maxima are, about, ``t x batch_shape x 2 x (d - m)``."""
+        """Where the inner maxima are, about, ``t x batch_shape x K x (d - m)``."""
         ...
 
     def evaluate_joint(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
@@ -52,7 +52,8 @@ def maximize_knowledge_gradient(
     r"""The variables whose trial has the largest knowledge gradient.
 
     Starts are chosen by the nested form among the searched points; from there the trial
-    and the two inner maximizers climb together, as in the one-shot form.
+    and the inner maximizers, one for each outcome, climb together, as in the one-shot
+    form.
 
     Args:
         nested: The knowledge gradient.
@@ -68,13 +69,14 @@ def maximize_knowledge_gradient(
     starts = find_starts(
         lambda u: nested.screen(decode(u)), bounds, batch_shape, options, seed
     )
-    inner = nested.inner_starts(decode(starts)).flatten(-2)
+    inner = nested.inner_starts(decode(starts))
+    number = inner.shape[-2]
     variables, value = maximize_from(
         lambda u: nested.evaluate_joint(
-            decode(u[..., :k]), u[..., k:].unflatten(-1, (2, -1))
+            decode(u[..., :k]), u[..., k:].unflatten(-1, (number, -1))
         ),
-        torch.cat([starts, inner], dim=-1),
-        torch.cat([bounds] + [nested.space.parameter_bounds] * 2, dim=-1),
+        torch.cat([starts, inner.flatten(-2)], dim=-1),
+        torch.cat([bounds] + [nested.space.parameter_bounds] * number, dim=-1),
         options,
     )
     return variables[..., :k], value

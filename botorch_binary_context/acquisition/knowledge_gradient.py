@@ -3,8 +3,8 @@ The contextual binary knowledge gradient.
 
 How much one more trial is expected to raise the maximum of the posterior mean in the
 reference context (section 3.2 and supplements 2 and 3 of [Fauvel2022contextual]_). Only
-two outcomes exist, so the expectation is exact: two fantasy posteriors for each
-candidate.
+two outcomes exist, or a few, so the expectation is exact: a fantasy posterior for each
+outcome of each candidate.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from botorch_binary_context.acquisition.fantasies import (
     Shared,
     fantasy_weights,
 )
+from botorch_binary_context.acquisition.outcomes import in_a_row, repeat
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.goals import AtReference, LinearGoal
@@ -44,20 +45,20 @@ POLISH_GAIN = 1e-12
 
 @dataclass(frozen=True)
 class FantasyPosteriors:
-    r"""The posterior means after both outcomes of ``T`` candidates.
+    r"""The posterior means after every outcome of ``T`` candidates.
 
     Attributes:
         model: The model.
         candidates: What the candidates observe.
-        success: The probability of a pass, ``batch_shape x T``.
-        a: The weights of the data, ``batch_shape x n x C`` with ``C = 2T``: first after
-            all passes, then after all fails.
+        probability: That of each outcome, ``batch_shape x C``.
+        a: The weights of the data, ``batch_shape x n x C`` with ``C = K T`` for ``K``
+            outcomes, from the highest label down: first after all passes.
         a_new: The weights of the candidates, ``batch_shape x C``.
     """
 
     model: LatentGP
     candidates: FunctionalValues
-    success: Tensor
+    probability: Tensor
     a: Tensor
     a_new: Tensor
 
@@ -82,17 +83,24 @@ class FantasyPosteriors:
         """
         candidates = model.values_of(X)
         mean, variance = candidates.moments()
-        success = model.likelihood.expected_probability(mean, variance)
-        ones = torch.ones_like(mean)
+        probabilities = model.likelihood.expected_probabilities(mean, variance)
+        number = len(probabilities)
+        labels = torch.arange(number, dtype=mean.dtype, device=mean.device)
+        labels = labels.view(-1, *[1] * mean.ndim).expand_as(probabilities)
         a, a_new = fantasy_weights(
             shared,
-            torch.cat([candidates.cross] * 2, dim=-1),
-            torch.cat([candidates.prior_mean] * 2, dim=-1),
-            torch.cat([candidates.prior_variance] * 2, dim=-1),
-            torch.cat([ones, torch.zeros_like(ones)], dim=-1),
+            torch.cat([candidates.cross] * number, dim=-1),
+            torch.cat([candidates.prior_mean] * number, dim=-1),
+            torch.cat([candidates.prior_variance] * number, dim=-1),
+            in_a_row(labels),
             accuracy,
         )
-        return cls(model, candidates, success, a, a_new)
+        return cls(model, candidates, in_a_row(probabilities), a, a_new)
+
+    @property
+    def num_outcomes(self) -> int:
+        """``K``."""
+        return self.model.likelihood.num_outcomes
 
     def detach(self) -> FantasyPosteriors:
         """The same without a graph, for the search of the inner maxima."""
@@ -106,25 +114,21 @@ class FantasyPosteriors:
     def means_at_shared(self, points: FunctionalValues) -> Tensor:
         """At ``J`` points, the same for all: a ``batch_shape x C x J`` tensor."""
         to_new = self.candidates.prior_covariance(points)
-        to_new = torch.cat([to_new, to_new], dim=-2)
+        to_new = torch.cat([to_new] * self.num_outcomes, dim=-2)
         update = self.a.mT @ points.cross + self.a_new.unsqueeze(-1) * to_new
         return points.prior_mean.unsqueeze(-2) + update
 
     def means_at_own(self, points: FunctionalValues) -> Tensor:
         """Each at its own of ``C`` points, ``batch_shape x C``."""
-        rows = self.candidates.rows
-        num_rows = self.candidates.functional.num_rows
-        rows = rows.unflatten(-2, (-1, num_rows))
-        twice = torch.cat([rows, rows], dim=-3).flatten(-3, -2)
-        to_new = points.paired_prior_covariance(replace(self.candidates, rows=twice))
+        to_new = points.paired_prior_covariance(repeat(self.candidates))
         # Sums along rows of memory.
         known = (points.cross.mT.contiguous() * self.a.mT).sum(dim=-1)
         return points.prior_mean + (known + self.a_new * to_new)
 
     def expectation(self, values: Tensor) -> Tensor:
         """The expectation over the outcomes of ``batch_shape x C`` values."""
-        passed, failed = values.chunk(2, dim=-1)
-        return self.success * passed + (1 - self.success) * failed
+        weighted = self.probability * values
+        return weighted.unflatten(-1, (self.num_outcomes, -1)).sum(dim=-2)
 
 
 class KnowledgeGradientBase(TrialAcquisitionFunction):
@@ -188,7 +192,8 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.
-            inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
+            inner_parameters: ``t x batch_shape x K x (d - m)``, for every outcome from
+                the highest label down.
             accuracy: How well to solve for the modes of fantasies.
 
         Returns:
@@ -304,7 +309,8 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.
-            inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
+            inner_parameters: ``t x batch_shape x K x (d - m)``, for every outcome from
+                the highest label down.
 
         Returns:
             A ``t x batch_shape`` tensor.
@@ -328,14 +334,14 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
             X: ``t x batch_shape x q x d`` candidates.
 
         Returns:
-            ``t x batch_shape x 2 x (d - m)`` parameters, for a pass and for a fail.
+            ``t x batch_shape x K x (d - m)`` parameters, for every outcome from the
+            highest label down.
         """
         posteriors = FantasyPosteriors.of(self.model, self.shared, X)
-        passed, failed = self._best_searched(posteriors).chunk(2, dim=-2)
+        parts = self._best_searched(posteriors).chunk(posteriors.num_outcomes, dim=-2)
         num_batch = len(self.model.batch_shape)
         batch = posteriors.candidates.batch
-        parts = [unfold(part, batch, 1, num_batch) for part in (passed, failed)]
-        return torch.cat(parts, dim=-2)
+        return torch.cat([unfold(part, batch, 1, num_batch) for part in parts], dim=-2)
 
     def _inner_maximizers(self, posteriors: FantasyPosteriors) -> Tensor:
         """The maximisers of the fantasies' means, ``... x C x (d - m)``."""

@@ -25,11 +25,10 @@ from botorch_binary_context.acquisition.base import (
     TrialAcquisitionFunction,
     match_space,
 )
-from botorch_binary_context.bivariate import bivariate_normal_cdf
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import VALUE
 from botorch_binary_context.goals.maps import latent_level
-from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.likelihoods import OrdinalLikelihood, ProbitLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import draw_points
 from botorch_binary_context.probability import bernoulli_entropy, normal_cdf
@@ -63,7 +62,7 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
             X_pending: The rows of pending trials.
         """
         super().__init__(model)
-        if not isinstance(model.likelihood, ProbitLikelihood):
+        if not isinstance(model.likelihood, ProbitLikelihood | OrdinalLikelihood):
             raise UnsupportedError(
                 f"Expected ``model`` to have a probit link for {type(self).__name__}, "
                 f"but got a {type(model.likelihood).__name__}."
@@ -95,32 +94,30 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
             A ``t x batch_shape`` tensor.
         """
         candidates, likelihood = self.model.values_of(X), self.model.likelihood
-        assert isinstance(likelihood, ProbitLikelihood)
+        assert isinstance(likelihood, ProbitLikelihood | OrdinalLikelihood)
         mean, variance = candidates.moments()  # batch_shape x T
-        shrink = (1 + variance).rsqrt().unsqueeze(-1)
         covar = candidates.covariance(self.references, self.projected)
-        rho = (covar * shrink / self.deviation.unsqueeze(-2)).clamp(-1.0, 1.0)
+        covar = covar / self.deviation.unsqueeze(-2)  # batch_shape x T x Q
         below = self.below.unsqueeze(-2)  # batch_shape x 1 x Q
-        joint = bivariate_normal_cdf(mean.unsqueeze(-1) * shrink, below, -rho)
-        guess, lapse = (
-            rate.unsqueeze(-1) if isinstance(rate, Tensor) else rate
-            for rate in (likelihood.guess_rate, likelihood.lapse_rate)
-        )
-        # Of the level set: now, and together with a pass.
-        now = normal_cdf(below)
-        passed = guess * now + (1 - guess - lapse) * joint
-        success = likelihood.expected_probability(mean, variance).unsqueeze(-1)
-        return candidates.unfold(self.score(now, passed, success))
+        joint = likelihood.probabilities_below(
+            *(
+                part.expand_as(covar).flatten(-2)
+                for part in (mean.unsqueeze(-1), variance.unsqueeze(-1), below, covar)
+            )
+        ).view(-1, *covar.shape)
+        outcomes = likelihood.expected_probabilities(mean, variance).unsqueeze(-1)
+        return candidates.unfold(self.score(normal_cdf(below), joint, outcomes))
 
     @abstractmethod
-    def score(self, now: Tensor, passed: Tensor, success: Tensor) -> Tensor:
+    def score(self, now: Tensor, joint: Tensor, outcomes: Tensor) -> Tensor:
         r"""The value of candidates, given what their outcomes would change.
 
         Args:
             now: The probability of each reference point to be below the level,
                 ``batch_shape x 1 x Q``.
-            passed: That and a pass of the candidate, ``batch_shape x T x Q``.
-            success: The probability of a pass, ``batch_shape x T x 1``.
+            joint: That together with every outcome of the candidate,
+                ``K x batch_shape x T x Q``.
+            outcomes: The probability of every outcome, ``K x batch_shape x T x 1``.
 
         Returns:
             A ``batch_shape x T`` tensor.
@@ -130,28 +127,27 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
 class GlobalMutualInformation(LevelSetLookAhead):
     r"""The information of a trial about which points are below the level (GlobalMI).
 
-    ``Σ_q H(P_q) - Z₁ H(P_q|pass) - Z₀ H(P_q|fail)`` over the reference points ``q``, in
-    nats on average, with the probability ``P_q`` to be below the level
-    [Letham2022look]_.
+    ``Σ_q H(P_q) - Σ_c Z_c H(P_q|c)`` over the reference points ``q``, in nats on
+    average, with the probability ``P_q`` to be below the level and that of an outcome,
+    ``Z_c`` [Letham2022look]_.
 
     Example:
         >>> acqf = GlobalMutualInformation(model, space, level=0.75)
         >>> acqf(X)  # of b x 1 x d trials
     """
 
-    def score(self, now: Tensor, passed: Tensor, success: Tensor) -> Tensor:
+    def score(self, now: Tensor, joint: Tensor, outcomes: Tensor) -> Tensor:
         r"""The average information.
 
         Args:
             now: As in the base class.
-            passed: As in the base class.
-            success: As in the base class.
+            joint: As in the base class.
+            outcomes: As in the base class.
 
         Returns:
             A ``batch_shape x T`` tensor.
         """
-        left = success * _entropy(passed, success)
-        left = left + (1 - success) * _entropy(now - passed, 1 - success)
+        left = (outcomes * _entropy(joint, outcomes)).sum(dim=0)
         return (bernoulli_entropy(now) - left).mean(dim=-1)
 
 
@@ -164,7 +160,7 @@ def _entropy(joint: Tensor, probability: Tensor) -> Tensor:
 class ExpectedAbsoluteVolumeChange(LevelSetLookAhead):
     r"""How much a trial is expected to change the volume below the level (EAVC).
 
-    ``Z₁ |Σ_q (P_q - P_q|pass)| + Z₀ |Σ_q (P_q - P_q|fail)|``, as a share of the box
+    ``Σ_c Z_c |Σ_q (P_q - P_q|c)|`` over the outcomes ``c``, as a share of the box
     [Letham2022look]_.
 
     Example:
@@ -172,19 +168,18 @@ class ExpectedAbsoluteVolumeChange(LevelSetLookAhead):
         >>> acqf(X)  # of b x 1 x d trials
     """
 
-    def score(self, now: Tensor, passed: Tensor, success: Tensor) -> Tensor:
+    def score(self, now: Tensor, joint: Tensor, outcomes: Tensor) -> Tensor:
         r"""The expected change.
 
         Args:
             now: As in the base class.
-            passed: As in the base class.
-            success: As in the base class.
+            joint: As in the base class.
+            outcomes: As in the base class.
 
         Returns:
             A ``batch_shape x T`` tensor.
         """
-        # What a pass adds to the volume, a fail takes away: the mean does not change.
-        return 2 * (now * success - passed).mean(dim=-1).abs()
+        return (now * outcomes - joint).mean(dim=-1).abs().sum(dim=0)
 
 
 class Straddle(TrialAcquisitionFunction):

@@ -3,9 +3,10 @@ The knowledge gradient in closed form, for a Gaussian posterior.
 
 The product of a Gaussian posterior and the likelihood of one more trial is not
 Gaussian, but its mean is known: with the candidate's contrast ``g ~ N(μ_g, σ²)``, the
-success probability ``Z = E p(c=1|g)`` and ``w = ∂Z/∂μ_g``, the posterior mean anywhere
-moves by ``± cov(f(·), g) w / Z`` [Wu2026knowledge]_. No posterior has to be refitted,
-and the expectation over both outcomes is that of a martingale: knowledge never costs.
+probability ``Z = E p(c|g)`` of an outcome and ``w = ∂Z/∂μ_g``, the posterior mean
+anywhere moves by ``cov(f(·), g) w / Z`` [Wu2026knowledge]_. No posterior has to be
+refitted, and the expectation over the outcomes is that of a martingale: knowledge never
+costs.
 
 .. [Wu2026knowledge]
     K. Wu, J. R. Gardner. Knowledge gradient for preference learning.
@@ -14,7 +15,7 @@ and the expectation over both outcomes is that of a martingale: knowledge never 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ from botorch_binary_context.acquisition.base import (
     check_linear,
     match_space,
 )
+from botorch_binary_context.acquisition.outcomes import in_a_row, repeat
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.goals import AtReference, LinearGoal
@@ -48,18 +50,21 @@ POLISH_GAIN = 1e-12
 
 @dataclass(frozen=True)
 class LookAhead:
-    r"""The posterior mean after both outcomes of ``T`` candidates.
+    r"""The posterior mean after every outcome of ``T`` candidates.
+
+    Outcomes come from the highest label down: first a pass, then a fail.
 
     Attributes:
         candidates: What the candidates observe.
         projected: ``P k`` of the candidates, ``batch_shape x n x T``.
-        success: ``Z``, the probability of a pass, ``batch_shape x T``.
-        slope: ``w``, its derivative in the mean of the contrast, ``batch_shape x T``.
+        weight: ``Z``, the probability of each outcome, ``batch_shape x K T`` with the
+            number ``K`` of outcomes.
+        slope: ``w``, its derivative in the mean of the contrast, ``batch_shape x K T``.
     """
 
     candidates: FunctionalValues
     projected: Tensor
-    success: Tensor
+    weight: Tensor
     slope: Tensor
 
     @classmethod
@@ -77,16 +82,21 @@ class LookAhead:
         explained = (candidates.cross * projected).sum(dim=-2)
         variance = clamp_variance(candidates.prior_variance - explained)
         mean, likelihood = candidates.mean(), candidates.model.likelihood
-        success = likelihood.expected_probability(mean, variance)
-        slope = likelihood.probability_slope(mean, variance)
-        return cls(candidates, projected, success, slope)
+        weight = likelihood.expected_probabilities(mean, variance)
+        slope = likelihood.probability_slopes(mean, variance)
+        return cls(candidates, projected, in_a_row(weight), in_a_row(slope))
+
+    @property
+    def num_outcomes(self) -> int:
+        """``K``."""
+        return self.candidates.model.likelihood.num_outcomes
 
     def detach(self) -> LookAhead:
         """The same without a graph, for the search of the inner maxima."""
         return LookAhead(
             self.candidates.detach(),
             self.projected.detach(),
-            self.success.detach(),
+            self.weight.detach(),
             self.slope.detach(),
         )
 
@@ -98,46 +108,41 @@ class LookAhead:
             mean: The posterior mean there, ``batch_shape x J``.
 
         Returns:
-            A ``batch_shape x 2T x J`` tensor, first after all passes.
+            A ``batch_shape x K T x J`` tensor, first after all passes.
         """
         covar = (
             self.candidates.prior_covariance(points) - self.projected.mT @ points.cross
         )
+        covar = torch.cat([covar] * self.num_outcomes, dim=-2)
         change = self.slope.unsqueeze(-1) * covar
-        mean, success = mean.unsqueeze(-2), self.success.unsqueeze(-1)
-        return torch.cat([success * mean + change, (1 - success) * mean - change], -2)
+        return self.weight.unsqueeze(-1) * mean.unsqueeze(-2) + change
 
     def at_own(self, points: FunctionalValues) -> Tensor:
         r"""The same, each at its own point.
 
         Args:
-            points: ``2T`` points.
+            points: ``K T`` points.
 
         Returns:
-            A ``batch_shape x 2T`` tensor.
+            A ``batch_shape x K T`` tensor.
         """
-        rows = self.candidates.rows
-        rows = rows.unflatten(-2, (-1, self.candidates.functional.num_rows))
-        twice = torch.cat([rows, rows], dim=-3).flatten(-3, -2)
-        covar = points.paired_prior_covariance(replace(self.candidates, rows=twice))
-        projected = torch.cat([self.projected, self.projected], dim=-1)
+        covar = points.paired_prior_covariance(repeat(self.candidates))
+        projected = torch.cat([self.projected] * self.num_outcomes, dim=-1)
         covar = covar - (points.cross * projected).sum(dim=-2)
-        weight = torch.cat([self.success, 1 - self.success], dim=-1)
-        slope = torch.cat([self.slope, -self.slope], dim=-1)
-        return weight * points.mean() + slope * covar
+        return self.weight * points.mean() + self.slope * covar
 
 
 class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
     r"""The knowledge gradient of a Gaussian posterior, in closed form.
 
-        ``KG(z) = max[Z μ + w C] + max[(1 - Z) μ - w C] - max μ``
+        ``KG(z) = Σ_c max[Z_c μ + w_c C] - max μ``
 
     with the posterior mean ``μ`` of the goal, by default ``f`` in the reference
     context, its posterior covariance ``C`` with what the trial ``z`` observes, the
-    probability ``Z`` of a pass and its slope ``w``. It is what one more outcome is
-    expected to raise the best posterior mean by; it is never negative. The inner maxima
-    are sought among points of the box and then polished by a local search; the gradient
-    follows from the envelope theorem.
+    probability ``Z_c`` of an outcome and its slope ``w_c``. It is what one more outcome
+    is expected to raise the best posterior mean by; it is never negative. The inner
+    maxima are sought among points of the box and then polished by a local search; the
+    gradient follows from the envelope theorem.
 
     It works for pass/fail outcomes, for duels (``q = 2``) and for both together, on any
     inference; expectation propagation makes it better, since it takes the posterior at
@@ -226,7 +231,8 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.
-            inner_parameters: ``t x batch_shape x 2 x (d - m)``, for a pass and a fail.
+            inner_parameters: ``t x batch_shape x K x (d - m)``, for every outcome from
+                the highest label down.
 
         Returns:
             A ``t x batch_shape`` tensor.
@@ -259,23 +265,23 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
             X: ``t x batch_shape x q x d`` candidates.
 
         Returns:
-            ``t x batch_shape x 2 x (d - m)`` parameters, for a pass and for a fail.
+            ``t x batch_shape x K x (d - m)`` parameters, for every outcome from the
+            highest label down.
         """
         ahead = LookAhead.of(self.model.values_of(X), self.projection)
         batch, num_batch = ahead.candidates.batch, len(self.model.batch_shape)
         starts, values = self._choose_starts(ahead, X)
         index = values.argmax(dim=0)[None, ..., None].expand(1, *starts.shape[1:])
-        parts = starts.gather(0, index).squeeze(0).chunk(2, dim=-2)
+        parts = starts.gather(0, index).squeeze(0).chunk(ahead.num_outcomes, dim=-2)
         return torch.cat([unfold(part, batch, 1, num_batch) for part in parts], dim=-2)
 
     def _gain(self, ahead: LookAhead, values: Tensor) -> Tensor:
         """What the expected value after the outcomes adds to the current one."""
-        passed, failed = values.chunk(2, dim=-1)
-        gain = passed + failed - self.current_value.unsqueeze(-1)
-        return ahead.candidates.unfold(gain)
+        total = values.unflatten(-1, (ahead.num_outcomes, -1)).sum(dim=-2)
+        return ahead.candidates.unfold(total - self.current_value.unsqueeze(-1))
 
     def _choose_starts(self, ahead: LookAhead, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Where inner maxima may be, ``r x batch_shape x 2T x (d - m)``, with values.
+        """Where inner maxima may be, ``r x batch_shape x K T x (d - m)``, with values.
 
         The best of the searched points, and what the candidate itself shows.
         """
@@ -288,14 +294,17 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
             return torch.stack(starts), torch.stack([values, *shown])
 
     def _shown(self, X: Tensor) -> list[Tensor]:
-        """The parameters of each row of candidates, ``batch_shape x 2T x (d - m)``."""
+        """The parameters of each row of candidates, ``batch_shape x K T x (d - m)``."""
+        number = self.model.likelihood.num_outcomes
         batch_shape, bounds = self.model.batch_shape, self.space.parameter_bounds
         parameters = self.space.parameters(X.detach()).clamp(*bounds)
         rows = expand_batch(parameters, batch_shape).split(1, dim=-2)
-        return [torch.cat([fold(row, len(batch_shape))] * 2, dim=-2) for row in rows]
+        return [
+            torch.cat([fold(row, len(batch_shape))] * number, dim=-2) for row in rows
+        ]
 
     def _inner_maximizers(self, ahead: LookAhead, X: Tensor) -> Tensor:
-        """The parameters of the inner maxima, ``batch_shape x 2T x (d - m)``."""
+        """The parameters of the inner maxima, ``batch_shape x K T x (d - m)``."""
         low, high = self.space.parameter_bounds
         starts, _ = self._choose_starts(ahead, X)
 

@@ -23,8 +23,9 @@ class OneShotContextualBinaryKnowledgeGradient(
 ):
     r"""The knowledge gradient with the inner maximisers among the variables.
 
-    A candidate carries two further rows, the points ``x'`` for a pass and for a fail
-    (their context columns are ignored). Maximised jointly, the value at the optimum is
+    A candidate carries two further rows, the points ``x'`` for a pass and for a fail,
+    or one for each outcome from the highest label down (their context columns are
+    ignored). Maximised jointly, the value at the optimum is
     that of :class:`ContextualBinaryKnowledgeGradient`, without an inner search.
 
     Example:
@@ -41,37 +42,40 @@ class OneShotContextualBinaryKnowledgeGradient(
             q: The number of rows of a trial.
 
         Returns:
-            ``q + 2``.
+            ``q + 2`` with two outcomes.
         """
-        return q + 2
+        return q + self.model.likelihood.num_outcomes
 
     def extract_candidates(self, X_full: Tensor) -> Tensor:
         r"""The trials without the inner maximisers.
 
         Args:
-            X_full: A ``batch_shape x (q + 2) x d`` tensor.
+            X_full: A ``batch_shape x (q + K) x d`` tensor, with ``K`` outcomes.
 
         Returns:
             A ``batch_shape x q x d`` tensor.
         """
-        return X_full[..., :-2, :]
+        return X_full[..., : -self.model.likelihood.num_outcomes, :]
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The one-shot knowledge gradient.
 
         Args:
-            X: A ``t x batch_shape x (q + 2) x d`` tensor.
+            X: A ``t x batch_shape x (q + K) x d`` tensor, with ``K`` outcomes.
 
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        expected = self.model.functional.num_rows + 2
+        number = self.model.likelihood.num_outcomes
+        expected = self.model.functional.num_rows + number
         if X.shape[-2] != expected:
+            more = {2: "two"}.get(number, str(number))
             raise UnsupportedError(
-                f"Expected ``X`` to have the rows of a trial and two more, {expected}, "
-                f"but got {X.shape[-2]}."
+                f"Expected ``X`` to have the rows of a trial and {more} more, "
+                f"{expected}, but got {X.shape[-2]}."
             )
-        return self.evaluate_at(X[..., :-2, :], self.space.parameters(X[..., -2:, :]))
+        trials, inner = X[..., :-number, :], X[..., -number:, :]
+        return self.evaluate_at(trials, self.space.parameters(inner))
 
 
 def gen_one_shot_knowledge_gradient_initial_conditions(
@@ -87,7 +91,7 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
     r"""Initial conditions for ``optimize_acqf`` on the one-shot knowledge gradient.
 
     The best of quasi-random candidates under the nested form, each with the maximisers
-    of its two fantasy posteriors.
+    of its fantasy posteriors.
 
     Args:
         acq_function: The acquisition function.
@@ -100,7 +104,7 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
         kwargs: Not used; what else ``optimize_acqf`` passes.
 
     Returns:
-        A ``num_restarts x (q + 2) x d`` tensor.
+        A ``num_restarts x (q + K) x d`` tensor, with ``K`` outcomes.
     """
     model, space = acq_function.model, acq_function.space
     parameters = [i for i in fixed_features or {} if i not in space.context_dims]

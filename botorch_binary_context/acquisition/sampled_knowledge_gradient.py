@@ -120,9 +120,9 @@ class SampledKnowledgeGradient(TrialAcquisitionFunction):
         left = variance.unsqueeze(-2) - loading.square().sum(dim=-2)
         means = mean[..., None, None, :] + self.noise @ loading  # ... x J x S x T
         left = clamp_variance(left).unsqueeze(-2).expand_as(means)
-        expected = self.model.likelihood.expected_probability
-        success = expected(means.flatten(-3), left.flatten(-3)).view_as(means)
-        passed = (self.draws.unsqueeze(-1) * success).mean(dim=-2)
-        failed = self.draws.mean(dim=-1, keepdim=True) - passed
-        gain = passed.amax(dim=-2) + failed.amax(dim=-2)
+        expected = self.model.likelihood.expected_probabilities
+        outcomes = expected(means.flatten(-3), left.flatten(-3))
+        outcomes = outcomes.view(-1, *means.shape)
+        values = (self.draws.unsqueeze(-1) * outcomes).mean(dim=-2)  # K x ... x J x T
+        gain = values.amax(dim=-2).sum(dim=0)
         return candidates.unfold(gain - self.current_value.unsqueeze(-1))

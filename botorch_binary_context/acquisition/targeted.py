@@ -9,11 +9,9 @@ same parameters in the context that counts.
 from __future__ import annotations
 
 import torch
-from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
-from botorch_binary_context.likelihoods import ProbitLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 
 
@@ -22,10 +20,9 @@ class TargetedInformation(TrialAcquisitionFunction):
 
     ``I(c; t | z)`` in nats, where ``c`` is the outcome at ``z`` and ``t`` what the
     target observes of the latent function, most often that of the same parameters in
-    the reference context. With the contrast of the trial ``N(μ, σ²)``, its correlation
-    with the target ``ρ`` and ``τ² = 1 + (1 - ρ²) σ²``, the outcome depends on the
-    target as that of a probit trial whose contrast is ``N(μ/τ, ρ²σ²/τ²)``: what the
-    target does not explain is noise. So it is
+    the reference context. With the contrast of the trial ``N(μ, σ²)`` and its
+    correlation with the target ``ρ``, the target explains ``ρ²σ²`` of the variance of
+    the contrast, and the rest is noise. So it is
     :class:`~botorch_binary_context.acquisition.BernoulliMutualInformation` at the
     target itself, and never larger elsewhere.
 
@@ -41,16 +38,11 @@ class TargetedInformation(TrialAcquisitionFunction):
     ) -> None:
         r"""
         Args:
-            model: A model of pass/fail outcomes or duels, with a probit likelihood.
+            model: A model of pass/fail outcomes, duels or other answers.
             target: The trial to learn about, ``batch_shape x q x d``.
             X_pending: The rows of pending trials.
         """
         super().__init__(model)
-        if not isinstance(model.likelihood, ProbitLikelihood):
-            raise UnsupportedError(
-                "Expected ``model`` to have a ``ProbitLikelihood``, but got a "
-                f"{type(model.likelihood).__name__}."
-            )
         self.register_buffer("target", target)
         self.set_X_pending(X_pending)
 
@@ -62,7 +54,7 @@ class TargetedInformation(TrialAcquisitionFunction):
             self._variance = self._values.moments()[1]  # batch_shape x 1
 
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""The mutual information, in ``[0, ln 2]``.
+        r"""The mutual information, in ``[0, ln K]`` with ``K`` outcomes.
 
         Args:
             X: ``t x batch_shape x 1 x d`` trials or ``t x batch_shape x 2 x d`` duels.
@@ -74,9 +66,5 @@ class TargetedInformation(TrialAcquisitionFunction):
         mean, variance = trials.moments()  # batch_shape x T
         covar = trials.covariance(self._values, self._projected).squeeze(-1)
         explained = torch.minimum(covar.square() / self._variance, variance)
-        noise = 1.0 + variance - explained
-        return trials.unfold(
-            self.model.likelihood.mutual_information(
-                mean / noise.sqrt(), explained / noise
-            )
-        )
+        information = self.model.likelihood.targeted_information
+        return trials.unfold(information(mean, explained, variance - explained))

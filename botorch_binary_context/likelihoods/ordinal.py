@@ -22,6 +22,7 @@ from botorch.exceptions import InputDataError
 from botorch.utils.probability.utils import log_phi
 from torch import Tensor
 
+from botorch_binary_context.bivariate import bivariate_normal_cdf
 from botorch_binary_context.likelihoods.base import LogDerivatives
 from botorch_binary_context.likelihoods.intervals import Intervals
 from botorch_binary_context.likelihoods.rates import RatedLikelihood, rate_as_float
@@ -71,9 +72,7 @@ class OrdinalLikelihood(RatedLikelihood):
 
     def _intervals(self, contrast: Tensor, scale: Tensor | None = None) -> Intervals:
         """Those of all categories, ``k x ... x n``; thresholds may be scaled."""
-        t = self.thresholds.to(contrast)
-        t = t.movedim(-1, 0).unsqueeze(-1)  # (k - 1) x batch_shape x 1
-        t = t.reshape(len(t), *[1] * (contrast.ndim + 1 - t.ndim), *t.shape[1:])
+        t = self._thresholds_first(contrast)
         edges = contrast - (t if scale is None else t * scale)
         upper = torch.cat([edges[:1], edges])
         lower = torch.cat([edges, edges[-1:]])
@@ -82,6 +81,11 @@ class OrdinalLikelihood(RatedLikelihood):
         return Intervals.between(
             lower, upper, no_lower=number == len(upper) - 1, no_upper=number == 0
         )
+
+    def _thresholds_first(self, like: Tensor) -> Tensor:
+        """The thresholds to be compared with contrasts, ``(k - 1) x ... x 1``."""
+        t = self.thresholds.to(like).movedim(-1, 0).unsqueeze(-1)
+        return t.reshape(len(t), *[1] * (like.ndim + 1 - t.ndim), *t.shape[1:])
 
     def _confuse(self, parts: Tensor) -> Tensor:
         """Sums over what is meant of ``k x ... x n`` values, for every answer."""
@@ -287,6 +291,28 @@ class OrdinalLikelihood(RatedLikelihood):
         f = begin + length * nodes.reshape(-1, *[1] * mean.ndim)
         density = log_phi((f - mean) / deviation).exp() / deviation
         return torch.tensordot(weights, bump(f) * density, dims=1) * length
+
+    def probabilities_below(
+        self, mean: Tensor, variance: Tensor, below: Tensor, covariance: Tensor
+    ) -> Tensor:
+        r"""The probability of each answer together with another variable being low.
+
+        Args:
+            mean: The mean of the contrasts, ``... x n``.
+            variance: Their variance, of the same shape.
+            below: What a standard normal variable is to be below, of the same shape.
+            covariance: Its covariance with the contrasts, of the same shape.
+
+        Returns:
+            A ``num_outcomes x ... x n`` tensor.
+        """
+        shrink = (1 + variance).rsqrt()
+        rho = (covariance * shrink).clamp(-1.0, 1.0)
+        t = self._thresholds_first(mean)
+        above = bivariate_normal_cdf((mean - t) * shrink, below, -rho)
+        low = normal_cdf(below).unsqueeze(0)
+        above = torch.cat([low, above, torch.zeros_like(low)])
+        return self._confuse(above[:-1] - above[1:])
 
     def log_prob(self, contrast: Tensor, targets: Tensor) -> Tensor:
         r"""``log p(c|f)``, finite for any finite contrast.

@@ -20,6 +20,7 @@ from gpytorch.priors import Prior
 from torch import Tensor
 from torch.special import log_ndtr
 
+from botorch_binary_context.bivariate import bivariate_normal_cdf
 from botorch_binary_context.functionals import DIFFERENCE, Functional
 from botorch_binary_context.likelihoods.base import LogDerivatives
 from botorch_binary_context.likelihoods.rates import (
@@ -213,6 +214,27 @@ class ProbitLikelihood(RatedLikelihood):
         """
         total = 1.0 + noise
         return self.mutual_information(mean / total.sqrt(), variance / total)
+
+    def probabilities_below(
+        self, mean: Tensor, variance: Tensor, below: Tensor, covariance: Tensor
+    ) -> Tensor:
+        r"""The probability of each outcome together with another variable being low.
+
+        Args:
+            mean: The mean of the contrasts, ``... x n``.
+            variance: Their variance, of the same shape.
+            below: What a standard normal variable is to be below, of the same shape.
+            covariance: Its covariance with the contrasts, of the same shape.
+
+        Returns:
+            A ``2 x ... x n`` tensor.
+        """
+        shrink = (1 + variance).rsqrt()
+        rho = (covariance * shrink).clamp(-1.0, 1.0)
+        low = normal_cdf(below)
+        passed = bivariate_normal_cdf(mean * shrink, below, -rho)
+        passed = self.guess_rate * low + self._range * passed
+        return torch.stack([low - passed, passed])
 
     def log_prob(self, contrast: Tensor, targets: Tensor) -> Tensor:
         r"""``log p(c|f)``, finite for any finite contrast.
