@@ -21,34 +21,31 @@ def run_block(block: str) -> dict[str, Any]:
     return names
 
 
-def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(tmp_path)
     *blocks, last = python_blocks()
     loop = run_block("".join(blocks))  # which go on with the model of the first
-    assert abs(float(loop["best"]) - 0.7) < 0.1
-    assert loop["exact"].mean.shape == loop["trials"].shape[:1] + (1,)
-    assert loop["trial"].shape == (1, 2)
-    assert loop["duel"].shape == (1, 2, 2)
+    found = float(re.findall(r"tensor\(\[([\d.]+)", capsys.readouterr().out)[0])
+    assert abs(found - 0.7) < 0.1
     assert abs(float(loop["robust"]) - 0.7) < 0.1
     assert loop["batch"].shape == (4, 2)
-    assert loop["today"][0, 0] == 0.5
     assert loop["gentle"].shape == (1, 2)
-    assert loop["averaged"].model is loop["model"]
-    experiment = run_block(last)
-    best = experiment["best"]
+    best = run_block(last)["best"]
     assert set(best.parameters) == set(best.uncertainty) == {"sphere", "cylinder"}
     assert 0 < best.success_probability({"size": 0.2}).mean < 1
 
 
 def test_names_in_the_table_exist() -> None:
     import botorch_binary_context
-    from botorch_binary_context import inference, problems
 
-    table = README.read_text().split("## On paper, in code")[1].split("## Results")[0]
+    table = README.read_text().split("## What else it can do")[1].split("```")[0]
     names = set(re.findall(r"\b[A-Z][a-z]+[A-Z]\w+", table))
-    assert len(names) > 10
-    known = {*botorch_binary_context.__all__, *inference.__all__, *problems.__all__}
-    assert names <= known
+    assert len(names) > 5
+    assert names <= set(botorch_binary_context.__all__) | {"BoTorch"}
 
 
 def ranking(study: str) -> dict[str, list[str]]:
