@@ -18,7 +18,7 @@ export OMP_NUM_THREADS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint bench speed docs tutorials picture clean
+.PHONY: help demo test lint compat bench speed docs tutorials picture clean
 
 help: ## Show this list
 	@echo "Usage: make TARGET [ARGS=\"...\"]"
@@ -35,6 +35,9 @@ lint: $(INSTALLED) ## Check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+
+compat: ## Test with the oldest supported packages and, if there are any, newer Pythons
+	scripts/check_compatibility.sh $(PYTHON)
 
 bench: $(INSTALLED) ## Run a small slice of the studies and report on it
 	$(BIN)/python -m benchmarks run binary $(SLICE)
