@@ -134,6 +134,12 @@ def _make_parser() -> argparse.ArgumentParser:
         demo := add("questions.demo", "run an experiment with a simulated person"),
     ]
     scripted.append(serve := add("serving.serve", "show experiments in the browser"))
+    scripted.append(aepsych := add("endpoint.aepsych", "answer AEPsych's clients"))
+    aepsych.add_argument("journal", help="the file to make, or to continue")
+    aepsych.add_argument("--port", type=int, default=5555, help="0 for any free one")
+    aepsych.add_argument(
+        "--config", help="AEPsych's configuration, if no client is to send one"
+    )
     for sub in scripted:
         sub.add_argument("--json", action="store_true", help="print JSON, for scripts")
     new.add_argument("journal", nargs="?", help="the file to make")

@@ -1,0 +1,582 @@
+r"""Tests of the endpoint for AEPsych's clients, and with the real Python client."""
+
+from __future__ import annotations
+
+import json
+import math
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from botorch.exceptions import InputDataError, UnsupportedError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from botorch_binary_context.experiment import (
+    Context,
+    Duels,
+    Experiment,
+    Integer,
+    PassFail,
+    Real,
+    Stop,
+)
+from botorch_binary_context.integrations.aepsych import (
+    AEPsychEndpoint,
+    AEPsychSession,
+    read_configuration,
+)
+from botorch_binary_context.integrations.aepsych.framing import (
+    MAX_SIZE,
+    FramingError,
+    MessageReader,
+)
+
+EAR = """
+[common]
+parnames = [pitch, level, ear]
+stimuli_per_trial = 1
+outcome_types = [binary]
+strategy_names = [init_strat, opt_strat]
+target = 0.75
+
+[pitch]
+par_type = continuous
+lower_bound = 125  # hertz
+upper_bound = 8000
+log_scale = True
+
+[level]
+par_type = continuous
+lower_bound = -10
+upper_bound = 90
+
+[ear]
+par_type = fixed
+value = left
+
+[init_strat]
+generator = SobolGenerator
+min_asks = 5
+
+[opt_strat]
+generator = OptimizeAcqfGenerator
+acqf = EAVC
+model = MonotonicProjectionGP
+min_asks = 3
+
+[MonotonicProjectionGP]
+monotonic_dims = [1]
+
+[metadata]
+participant_id = P7
+"""
+TASTE = """
+[common]
+parnames = [sweet, sour]
+stimuli_per_trial = 2
+outcome_types = [binary]
+strategy_names = [init_strat]
+
+[sweet]
+par_type = continuous
+lower_bound = 0
+upper_bound = 1
+
+[sour]
+par_type = integer
+lower_bound = 1
+upper_bound = 5
+
+[init_strat]
+generator = SobolGenerator
+min_asks = 4
+"""
+
+
+def change(text: str, *changes: tuple[str, str]) -> str:
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return text
+
+
+class TestConfiguration:
+    def test_variables(self) -> None:
+        found = read_configuration(EAR, seed=3)
+        settings = found.settings
+        assert settings.space.parameters == (Real("pitch", 125.0, 8000.0, "log"),)
+        level = Context("level", -10.0, -10.0, 90.0, harder="down")
+        assert settings.space.contexts == (level,)
+        assert found.fixed == {"ear": "left"}
+        assert (settings.feedback, settings.rule) == (PassFail(), "map-eavc")
+        assert (settings.initial_trials, settings.stop) == (5, Stop(answers=8))
+        assert settings.seed == 3
+        assert found.strategies == [("init_strat", 5), ("opt_strat", 3)]
+
+    def test_roles_and_kinds(self) -> None:
+        text = change(
+            EAR,
+            ("[level]\npar_type = continuous", "[level]\npar_type = integer"),
+            ("[ear]\npar_type = fixed\nvalue = left", "[ear]\npar_type = binary"),
+            ("monotonic_dims = [1]", "floor = 0.5"),
+            ("upper_bound = 90", "upper_bound = 90\nrole = context\nharder = up"),
+            ("acqf = EAVC", "acqf = qNoisyExpectedImprovement"),
+        )
+        settings = read_configuration(text).settings
+        level = Context("level", 90.0, -10.0, 90.0, harder="up", step=1.0)
+        assert settings.space.contexts == (level,)
+        assert settings.space.parameters[1] == Integer("ear", 0, 1)
+        assert settings.feedback == PassFail(0.5)
+        assert settings.rule == PassFail.default_rule
+        text = change(text, ("harder = up", "reference = 3"))
+        assert read_configuration(text).settings.space.contexts[0].reference == 3.0
+
+    def test_all_parameters_are_alike(self) -> None:
+        """Without a word about contexts there are none."""
+        space = read_configuration(
+            change(EAR, ("monotonic_dims = [1]", ""))
+        ).settings.space
+        assert [p.name for p in space.parameters] == ["pitch", "level"]
+        assert space.contexts == ()
+
+    def test_duels(self) -> None:
+        settings = read_configuration(TASTE).settings
+        assert settings.feedback == Duels()
+        assert settings.space.parameters[1] == Integer("sour", 1, 5)
+
+    def test_old_files(self) -> None:
+        text = """
+        [common]
+        parnames = ['a', 'b']
+        lb = [0, -1]
+        ub = [1, 2]
+        outcome_type = single_probit
+        """
+        space = read_configuration(text.replace("    ", "")).settings.space
+        assert space.parameters == (Real("a", 0.0, 1.0), Real("b", -1.0, 2.0))
+
+    @pytest.mark.parametrize(
+        ("old", "new", "message"),
+        [
+            ("parnames = [pitch, level, ear]", "", "to give ``parnames``, but got"),
+            ("lower_bound = 125", "", "to give ``lower_bound``, but got none"),
+            ("lower_bound = 125", "lower_bound = x", "to be a number, but got 'x'"),
+            ("par_type = fixed", "par_type = odd", "``par_type`` of 'ear' to be"),
+            ("[binary]", "[continuous]", r"to be \[binary\], but got continuous"),
+            ("value = left", "", "to give ``value``, but got none"),
+            ("[common]", "common", "to be a configuration, but got: File contains"),
+            ("min_asks = 5", "min_asks = few", "``min_asks`` of .* but got 'few'"),
+        ],
+    )
+    def test_errors(self, old: str, new: str, message: str) -> None:
+        with pytest.raises((InputDataError, UnsupportedError), match=message):
+            read_configuration(change(EAR, (old, new)))
+
+    def test_no_text(self) -> None:
+        text: Any = 3
+        with pytest.raises(InputDataError, match="configuration, but got 3"):
+            read_configuration(text)
+
+
+class TestFraming:
+    objects = st.dictionaries(st.text(max_size=5), st.text(), max_size=3)
+
+    @given(st.lists(objects, max_size=4), st.integers(1, 9), st.sampled_from("\n \t"))
+    def test_any_pieces(self, messages: list[Any], size: int, between: str) -> None:
+        stream = between.join(json.dumps({"x": m}) for m in messages).encode()
+        reader = MessageReader()
+        found = [
+            json.loads(message)
+            for start in range(0, len(stream), size)
+            for message in reader.feed(stream[start : start + size])
+        ]
+        assert found == [{"x": m} for m in messages]
+
+    @pytest.mark.parametrize(
+        "data", [b"GET / HTTP/1.1", b"[1]", b"}", b"{} x", b"\xff"]
+    )
+    def test_something_else(self, data: bytes) -> None:
+        with pytest.raises(FramingError, match="begin with a brace"):
+            MessageReader().feed(data)
+
+    def test_too_large(self) -> None:
+        with pytest.raises(FramingError, match="at most"):
+            MessageReader().feed(b"{" + b" " * MAX_SIZE)
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[AEPsychSession]:
+    session = AEPsychSession(tmp_path / "ear.journal", seed=0)
+    yield session
+    session.close()
+
+
+def send(session: AEPsychSession, kind: str, **message: Any) -> dict[str, Any]:
+    """A message and its answer, both of which have to be JSON."""
+    request = json.loads(json.dumps({"type": kind, "message": message}))
+    answer = session.answer(request)
+    assert "server_error" not in answer, answer
+    return json.loads(json.dumps(answer, allow_nan=False))
+
+
+def error(session: AEPsychSession, kind: Any, message: Any = "") -> str:
+    request = {"type": kind, "message": message}
+    answer = session.answer(request)
+    assert answer["message"] == request
+    return answer["server_error"]
+
+
+class TestSession:
+    def test_dialogue(self, session: AEPsychSession) -> None:
+        """The answers have the keys and the shapes of AEPsych's server."""
+        assert send(session, "setup", config_str=EAR) == {"strat_id": 0}
+        bounds = {"pitch": [125.0, 8000.0], "level": [-10.0, 90.0]}
+        assert send(session, "parameters") == bounds
+        asked = send(session, "ask", num_points=2)
+        assert (asked["is_finished"], asked["num_points"]) == (False, 2)
+        config = asked["config"]
+        assert list(config) == ["pitch", "level", "ear"]
+        assert config["ear"] == ["left", "left"]
+        told = send(session, "tell", config=config, outcome=[1, 0], block="A")
+        assert told == {"trials_recorded": 2, "model_data_added": 2}
+        trials = session.strategy.experiment.trials
+        assert [t.values["level"] for t in trials] == config["level"]
+        assert [t.outcome for t in trials] == [1, 0]
+        assert trials[0].extra == {"block": "A"}
+        info = send(session, "info")
+        assert info["current_strat_data_pts"] == 2
+        assert info["all_strat_names"] == ["init_strat", "opt_strat"]
+        assert info["current_strat_name"] == "init_strat"
+        assert not info["current_strat_finished"]
+        assert info["current_strat_can_fit"]
+        assert info["db_name"] == str(session.strategy.experiment.path)
+        got = send(session, "get_config", section="common", property="target")
+        assert got == {"common": {"target": "0.75"}}
+        assert send(session, "get_config")["ear"]["value"] == "left"
+        assert session.strategy.experiment.metadata["participant_id"] == "P7"
+        finished = send(session, "finish_strategy")
+        assert finished == {"finished_strategy": "init_strat", "finished_strat_idx": 0}
+        assert not send(session, "info")["current_strat_finished"]
+        send(session, "finish_strategy")
+        assert send(session, "ask")["is_finished"]
+        ended = {"termination_type": "Terminate", "success": True}
+        assert send(session, "exit") == ended
+        assert session.finished
+
+    def test_end(self, session: AEPsychSession) -> None:
+        """As in AEPsych, the last question says that it is the last."""
+        send(session, "setup", config_str=TASTE)
+        ends = [send(session, "ask")["is_finished"] for _ in range(4)]
+        assert ends == [False, False, False, True]
+
+    def test_tell_of_what_was_not_asked(self, session: AEPsychSession) -> None:
+        send(session, "setup", config_str=EAR)
+        config = {"pitch": 1000, "level": [40.0], "ear": ["left"]}
+        told = send(session, "tell", config=config, outcome={"heard": 1}, id=3)
+        assert told == {"trials_recorded": 1, "model_data_added": 1}
+        (trial,) = session.strategy.experiment.trials
+        assert (trial.chosen_by, trial.extra) == ("added", {"aepsych.id": 3})
+        told = send(session, "tell", config=config, outcome=0, model_data=False)
+        assert told == {"trials_recorded": 1, "model_data_added": 0}
+        assert not session.strategy.experiment.trials[1].used
+
+    def test_single_precision(self, session: AEPsychSession) -> None:
+        send(session, "setup", config_str=EAR)
+        config = send(session, "ask")["config"]
+        rounded = {
+            k: [float(f"{v:.7g}") for v in config[k]] for k in ("pitch", "level")
+        }
+        rounded["pitch"][0] *= 1 + 3e-7
+        send(session, "tell", config=rounded, outcome=1, model_data=False)
+        (trial,) = session.strategy.experiment.trials
+        assert (trial.status, trial.used, trial.asked) == ("answered", False, None)
+
+    def test_fixed_parameters(self, session: AEPsychSession) -> None:
+        send(session, "setup", config_str=EAR)
+        config = send(session, "ask", fixed_pars={"pitch": 500.0})["config"]
+        assert config["pitch"] == [500.0]
+        send(session, "tell", config=config, outcome=1)
+        (trial,) = session.strategy.experiment.trials
+        assert trial.values["pitch"] == 500.0
+        assert trial.asked is not None
+        assert "Expected ``fixed_pars``" in error(
+            session, "ask", {"fixed_pars": {"loud": 1}}
+        )
+        assert "9000" in error(session, "ask", {"fixed_pars": {"pitch": 9000}})
+        assert len(session.strategy.experiment.trials) == 1
+
+    def test_duels(self, session: AEPsychSession) -> None:
+        """AEPsych's outcome is the number of the preferred side, from 0."""
+        send(session, "setup", config_str=TASTE)
+        config = send(session, "ask")["config"]
+        assert [len(config["sweet"]), len(config["sweet"][0])] == [1, 2]
+        send(session, "tell", config=config, outcome=0)
+        flat = {
+            name: pairs[0] for name, pairs in send(session, "ask")["config"].items()
+        }
+        send(session, "tell", config=flat, outcome=1)
+        first, second = session.strategy.experiment.trials
+        assert (first.outcome, second.outcome) == (1, 0)
+        assert [first.first["sweet"], first.second["sweet"]] == config["sweet"][0]
+        assert "probability_space" in error(
+            session, "query", {"probability_space": True}
+        )
+        assert "2 values a trial" in error(
+            session,
+            "tell",
+            {"config": {"sweet": [[0.1, 0.2]], "sour": [[1]]}, "outcome": 1},
+        )
+
+    def test_several_setups(self, session: AEPsychSession, tmp_path: Path) -> None:
+        send(session, "setup", config_str=EAR)
+        assert send(session, "setup", config_str=TASTE) == {"strat_id": 1}
+        assert "sweet" in send(session, "ask")["config"]
+        assert send(session, "resume", strat_id=0) == {"strat_id": 0}
+        assert "pitch" in send(session, "ask")["config"]
+        files = {path.name for path in tmp_path.glob("*.journal")}
+        assert files == {"ear.journal", "ear-2.journal"}
+        again = AEPsychSession(tmp_path / "ear.journal")  # as after a crash
+        assert send(again, "info")["strat_count"] == 2
+        send(again, "resume", strat_id=0)
+        assert send(again, "get_config")["ear"]["value"] == "left"
+        again.close()
+
+    def test_journal_of_ours(self, tmp_path: Path) -> None:
+        settings = read_configuration(TASTE, seed=0).settings
+        Experiment.create(tmp_path / "own", settings).close()
+        session = AEPsychSession(tmp_path / "own")
+        assert set(send(session, "ask")["config"]) == {"sweet", "sour"}
+        assert send(session, "info")["current_strat_name"] == settings.rule
+        assert "no configuration of AEPsych" in error(session, "get_config")
+        session.close()
+
+    def test_errors(self, session: AEPsychSession) -> None:
+        assert "setup first" in error(session, "ask")
+        assert "Missing a configure message" in error(session, "setup", {})
+        assert "unknown type: 'dance'" in error(session, "dance")
+        assert "unknown type: []" in error(session, [])
+        assert "no request type" in session.answer([1])["server_error"]
+        send(session, "setup", config_str=EAR)
+        config = send(session, "ask")["config"]
+        wrong: list[tuple[str, Any, str]] = [
+            ("ask", {"num_points": 1.5}, "``num_points`` to be"),
+            ("resume", {"strat_id": 1}, r"to be one of [0], but got 1"),
+            ("resume", {"strat_id": True}, "but got True"),
+            ("tell", {"config": config}, "``outcome`` to be given"),
+            ("tell", {"config": config, "outcome": 2}, "``outcome`` to be"),
+            ("tell", {"config": config, "outcome": [1, 1]}, "1 entries, but got 2"),
+            ("tell", {"config": config, "outcome": {"a": 1, "b": 1}}, "one outcome"),
+            ("tell", {"config": {"pitch": 1}, "outcome": 1}, "``config`` to give"),
+            ("tell", {"config": {**config, "level": [1, 2]}, "outcome": 1}, "length"),
+            ("tell", {"config": {**config, "level": [99]}, "outcome": 1}, "99"),
+            ("tell", {"config": {**config, "level": ["a"]}, "outcome": 1}, "'a'"),
+            ("query", {"query_type": "mean"}, "one of max, min, prediction, inverse"),
+            ("query", {}, "at least one answer"),
+            ("query", {"constraints": [1]}, "``constraints`` to give"),
+            ("get_config", {"section": "common"}, "or neither"),
+            ("get_config", {"section": "a", "property": "b"}, "'b' of [a]"),
+        ]
+        for kind, message, expected in wrong:
+            assert expected in error(session, kind, message), (kind, message)
+        statuses = [trial.status for trial in session.strategy.experiment.trials]
+        assert statuses == ["pending"]  # nothing of it was written down
+
+
+class TestQueries:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def asked(tmp_path_factory: pytest.TempPathFactory) -> AEPsychSession:
+        """Someone who hears above 30 dB."""
+        path = tmp_path_factory.mktemp("aepsych") / "ear.journal"
+        session = AEPsychSession(path, seed=0)
+        send(session, "setup", config_str=EAR)
+        grid = [(p, 5.0 * i) for p in (250.0, 1000.0, 4000.0) for i in range(18)]
+        config = {"pitch": [p for p, _ in grid], "level": [x for _, x in grid]}
+        send(session, "tell", config=config, outcome=[int(x > 30) for _, x in grid])
+        return session
+
+    def predict(self, session: AEPsychSession, **x: Any) -> Any:
+        x = {"query_type": "prediction", "x": x, "probability_space": True}
+        return send(session, "query", **x)["y"]
+
+    def test_prediction(self, asked: AEPsychSession) -> None:
+        """That of the model, and where the threshold was simulated."""
+        found = self.predict(asked, pitch=[1000.0, 1000.0], level=[10.0, 60.0])
+        assert found[0] < 0.05
+        assert found[1] > 0.95
+        one = self.predict(asked, pitch=1000.0, level=[10.0])
+        assert one == pytest.approx(found[0])
+        experiment = asked.strategy.experiment
+        X = experiment.encoder.encode({"level": 60.0}, [{"pitch": 1000.0}])
+        posterior = experiment.model().posterior(X)
+        z = posterior.mean.item() / math.sqrt(1.0 + posterior.variance.item())
+        assert found[1] == pytest.approx(0.5 * math.erfc(-z / math.sqrt(2.0)))
+        assert "same length" in error(
+            asked,
+            "query",
+            {"query_type": "prediction", "x": {"pitch": [1, 2], "level": [1]}},
+        )
+        assert "``x`` to give values" in error(
+            asked, "query", {"query_type": "prediction", "x": None}
+        )
+
+    def test_extrema(self, asked: AEPsychSession) -> None:
+        """No point of a grid is beyond them."""
+        grid = [(125.0 * 2**i, 10.0 * j - 10.0) for i in range(7) for j in range(11)]
+        found = self.predict(
+            asked, pitch=[p for p, _ in grid], level=[x for _, x in grid]
+        )
+        for kind, limit in (("max", max(found)), ("min", min(found))):
+            answer = send(asked, "query", query_type=kind, probability_space=True)
+            sign = 1 if kind == "max" else -1
+            assert sign * (answer["y"] - limit) > -1e-4
+            x = {k: v for k, v in answer["x"].items() if k != "ear"}
+            assert self.predict(asked, **x) == pytest.approx(answer["y"], abs=1e-3)
+
+    def test_inverse(self, asked: AEPsychSession) -> None:
+        for pitch in (300.0, 4000.0):
+            answer = send(
+                asked,
+                "query",
+                query_type="inverse",
+                y=0.75,
+                probability_space=True,
+                constraints={0: pitch},
+            )
+            assert answer["x"]["pitch"] == [pytest.approx(pitch)]
+            assert answer["y"] == pytest.approx(0.75, abs=1e-3)
+            assert 20.0 < answer["x"]["level"][0] < 45.0
+        assert "``y`` to be a number" in error(
+            asked, "query", {"query_type": "inverse", "y": "high"}
+        )
+        assert "``constraints`` to name" in error(
+            asked, "query", {"constraints": {"7": 1.0}}
+        )
+
+
+@contextmanager
+def endpoint(path: Path) -> Iterator[AEPsychEndpoint]:
+    with AEPsychEndpoint(path, port=0, seed=0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def exchange(port: int, *pieces: bytes) -> bytes:
+    """Send bytes and say that there are no more; all that comes back."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        for piece in pieces:
+            connection.sendall(piece)
+        connection.shutdown(socket.SHUT_WR)
+        received = b""
+        while data := connection.recv(4096):
+            received += data
+        return received
+
+
+class TestEndpoint:
+    def test_hostile_bytes(self, tmp_path: Path) -> None:
+        """Each gets an error, and the next client an answer."""
+        info = json.dumps({"type": "info", "message": {}}).encode()
+        wrong = [
+            b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" + info,
+            b"\x00\x01\x02",
+            b'{"type": }',
+            b'{"type": "ask", "message": {"num_points": "\xff"}}',
+            b'{"type": ["ask"]}',
+            b'{"type": {}, "message": NaN}',
+            b"{" * 2000 + b"}" * 2000,
+        ]
+        with endpoint(tmp_path / "ear.journal") as server:
+            setup = {"type": "setup", "message": {"config_str": EAR}}
+            exchange(server.port, json.dumps(setup).encode())
+            for data in wrong:
+                answer = json.loads(exchange(server.port, data))
+                assert "server_error" in answer
+                assert "Traceback" not in answer["server_error"]
+            assert exchange(server.port, b'{"type": "info"') == b""  # cut off
+            answer = json.loads(exchange(server.port, info[:9], info[9:]))
+            assert answer["strat_count"] == 1
+
+    def test_only_this_machine(self, tmp_path: Path) -> None:
+        with endpoint(tmp_path / "ear.journal") as server:
+            assert server.server_address[0] == "127.0.0.1"
+
+    def test_long_errors_fit_into_what_the_client_reads(self, tmp_path: Path) -> None:
+        request = {"type": "nonsense", "message": {"text": "x" * 10**5}}
+        with endpoint(tmp_path / "ear.journal") as server:
+            received = exchange(server.port, json.dumps(request).encode())
+        assert len(received) < 4096
+        assert json.loads(received)["message"] is None
+
+    @pytest.mark.slow
+    def test_command(self, tmp_path: Path) -> None:
+        (tmp_path / "ear.ini").write_text(EAR)
+        program = [sys.executable, "-m", "botorch_binary_context.experiment"]
+        files = [str(tmp_path / "ear.journal"), "--config", str(tmp_path / "ear.ini")]
+        process = subprocess.Popen(
+            [*program, "aepsych", *files, "--port", "0", "--json"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        place = json.loads(process.stdout.readline())
+        ask = b'{"type": "ask", "message": ""}'
+        assert "pitch" in json.loads(exchange(place["port"], ask))["config"]
+        exchange(place["port"], b'{"type": "exit", "message": ""}')
+        assert process.wait(timeout=60) == 0
+        process.stdout.close()
+
+
+class TestWithTheClient:
+    @pytest.fixture
+    @staticmethod
+    def client_class(peer: Callable[[str], ModuleType]) -> Iterator[Any]:
+        module = peer("aepsych_client")
+        with pytest.MonkeyPatch.context() as patch:
+            # It says good-bye on a socket that it has closed.
+            patch.delattr(module.AEPsychClient, "__del__")
+            yield module.AEPsychClient
+
+    def test_ask_and_tell(self, client_class: Any, tmp_path: Path) -> None:
+        """A whole experiment, with the rule at work for the last three trials."""
+        with endpoint(tmp_path / "ear.journal") as server:
+            client = client_class(port=server.port)
+            client.configure(config_str=EAR, config_name="ear")
+            assert client.parameters()["level"] == [-10.0, 90.0]
+            finished = False
+            asked = []
+            while not finished:
+                answer = client.ask()
+                finished = answer["is_finished"]
+                asked.append(answer["config"]["level"][0])
+                heard = int(asked[-1] > 30)
+                told = client.tell(answer["config"], heard, response_time=0.4)
+                assert told == {"trials_recorded": 1, "model_data_added": 1}
+            assert len(asked) == 8
+            trials = server.session.strategy.experiment.trials
+            assert [trial.values["level"] for trial in trials] == asked
+            assert [trial.chosen_by for trial in trials[-3:]] == ["map-eavc"] * 3
+            assert trials[0].extra == {"response_time": 0.4}
+            best = client.query("max", probability_space=True)
+            assert best["y"] > 0.5
+            client.configure(config_str=TASTE)
+            client.resume(config_name="ear")
+            assert client.info()["current_strat_data_pts"] == 8
+            with pytest.raises(RuntimeError, match="to be a positive whole number"):
+                client.ask(num_points=0)
+            assert client.finish_strategy()["finished_strategy"] == "opt_strat"
+            assert client.finalize()["success"]
+            client.socket.close()
