@@ -5,6 +5,7 @@ from botorch_binary_context.models.averaged_gp import AveragedGP
 from botorch_binary_context.models.binary_gp import BinaryGP, BinaryLaplaceGP
 from botorch_binary_context.models.coordinates import CombineParameters
 from botorch_binary_context.models.hyperparameters import draw_hyperparameters
+from botorch_binary_context.models.inducing_gp import InducingGP
 from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.mll import (
     ApproximateMarginalLogLikelihood,
@@ -25,6 +26,7 @@ __all__ = [
     "BinaryLaplaceGP",
     "CombineParameters",
     "LaplaceMarginalLogLikelihood",
+    "InducingGP",
     "MixedGP",
     "Observations",
     "PreferenceGP",
