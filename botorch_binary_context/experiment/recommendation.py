@@ -4,7 +4,7 @@ What an experiment recommends, and how sure it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -61,10 +61,11 @@ class Recommendation:
 
     parameters: Values
     num_answers: int
-    _model: LatentGP
-    _asking: LatentGP  # which knows only the levels of contexts
-    _encoder: Encoder
-    _seed: int = 0
+    _model: LatentGP = field(repr=False)
+    # The model that knows only the levels of contexts.
+    _asking: LatentGP = field(repr=False)
+    _encoder: Encoder = field(repr=False)
+    _seed: int = field(default=0, repr=False)
 
     @cached_property
     def _averaged(self) -> AveragedGP:

@@ -70,6 +70,19 @@ class RatedLikelihood(OutcomeLikelihood):
     def _settings(self) -> tuple[Any, ...]:
         return tuple(sorted(self._rates.items()))
 
+    def extra_repr(self) -> str:
+        r"""The rates, for ``repr``."""
+        shown = [f"{name}={rate:g}" for name, rate in sorted(self._rates.items())]
+        for parameter, raw in self.named_parameters(recurse=False):
+            name = parameter.removeprefix("raw_")
+            if name.endswith("_rate"):
+                one = raw.numel() == 1
+                value = (
+                    f"{rate_as_float(self._rate(name), name):.3g}" if one else "batch"
+                )
+                shown.append(f"{name}={value} (learned)")
+        return ", ".join(shown)
+
 
 def check_rate(name: str, rate: float, highest: float = 1.0) -> None:
     r"""Raise an error unless a rate is a number from zero to a limit.
