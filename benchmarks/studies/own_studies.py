@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.studies import coverage, default_settings, mixed_duels
+from benchmarks.studies import (
+    answers,
+    coverage,
+    default_settings,
+    mixed_duels,
+    population,
+)
 
 #: What has ``run`` and ``write_report``, by the names of the studies.
 OWN_STUDIES: dict[str, Any] = {
+    answers.NAME: answers,
     coverage.NAME: coverage,
     mixed_duels.STUDY.name: mixed_duels.STUDY,
+    population.NAME: population,
     default_settings.STUDY.name: default_settings.STUDY,
 }

@@ -12,6 +12,11 @@ from botorch_binary_context.models.mll import (
     LaplaceMarginalLogLikelihood,
 )
 from botorch_binary_context.models.observations import Observations
+from botorch_binary_context.models.population import (
+    PopulationMean,
+    PopulationPrior,
+    population_prior,
+)
 from botorch_binary_context.models.preference_gp import (
     PreferenceGP,
     PreferenceLaplaceGP,
@@ -29,10 +34,13 @@ __all__ = [
     "InducingGP",
     "MixedGP",
     "Observations",
+    "PopulationMean",
+    "PopulationPrior",
     "PreferenceGP",
     "PreferenceLaplaceGP",
     "RatingGP",
     "draw_hyperparameters",
+    "population_prior",
     "psychometric_gp",
     "should_learn",
 ]

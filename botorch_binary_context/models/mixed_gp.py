@@ -15,7 +15,7 @@ from gpytorch.means import Mean
 from botorch_binary_context.inference import Inference
 from botorch_binary_context.models.defaults import (
     binary_covar_module,
-    default_covar_module,
+    duel_covar_module,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.observations import Observations
@@ -65,7 +65,7 @@ class MixedGP(LatentGP):
     def _make_covar_module(self, dim: int) -> Kernel:
         # Duels alone know no level.
         sees_level = any(known.functional.sees_level for known in self.kinds)
-        make = binary_covar_module if sees_level else default_covar_module
+        make = binary_covar_module if sees_level else duel_covar_module
         return make(dim, self.batch_shape)
 
     def asking(self, kind: int) -> Self:

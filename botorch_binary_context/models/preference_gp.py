@@ -19,6 +19,7 @@ from botorch_binary_context.context import normalize_context_dims
 from botorch_binary_context.inference import Inference, Laplace
 from botorch_binary_context.kernels import context_dims_of
 from botorch_binary_context.likelihoods import OutcomeLikelihood, PreferenceLikelihood
+from botorch_binary_context.models.defaults import duel_covar_module
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.validation import check_duel_contexts
@@ -83,6 +84,9 @@ class PreferenceGP(LatentGP):
             context_dims = context_dims_of(self.covar_module)
         columns = normalize_context_dims(context_dims, train_X.shape[-1])
         check_duel_contexts(train_X, columns)
+
+    def _make_covar_module(self, dim: int) -> Kernel:
+        return duel_covar_module(dim, self.batch_shape)
 
     @classmethod
     def from_comparisons(

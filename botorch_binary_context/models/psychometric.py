@@ -1,6 +1,8 @@
 r"""
 The default model of psychometric functions: ``f(s,x) = a s + b(x)``.
 
+With ``slope="varies"`` it is ``f(s,x) = a(x) s + b(x)``.
+
 A test in the context ``s`` is passed with a probability that rises along a sigmoid in
 ``s`` (or falls, where larger is harder), and the parameters ``x`` shift that curve.
 The priors are meant for an experiment that nobody has fitted a model to: what they
@@ -18,6 +20,7 @@ from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.errors import quote
 from botorch_binary_context.inference import Inference
 from botorch_binary_context.likelihoods import ProbitLikelihood
 from botorch_binary_context.means import LinearContextMean
@@ -26,10 +29,17 @@ from botorch_binary_context.models.coordinates import (
     CombineParameters,
     center_contexts,
 )
-from botorch_binary_context.models.defaults import psychometric_covar_module
+from botorch_binary_context.models.defaults import (
+    psychometric_covar_module,
+    varying_slope_covar_module,
+)
 
 # For contexts in [-1, 1].
 SLOPE, SLOPE_SPREAD = 6.0, 0.5
+_KERNELS = {
+    "constant": psychometric_covar_module,
+    "varies": varying_slope_covar_module,
+}
 
 
 def psychometric_gp(
@@ -41,6 +51,7 @@ def psychometric_gp(
     harder: bool = False,
     combinations: Tensor | Sequence[Sequence[float]] | None = None,
     inference: Inference | None = None,
+    slope: str = "constant",
 ) -> BinaryGP:
     r"""A model of a psychometric function that the parameters shift.
 
@@ -67,6 +78,10 @@ def psychometric_gp(
             default these are the parameters, in units of their ranges.
         inference: How the posterior is approximated, by default by expectation
             propagation.
+        slope: "constant", or "varies" if the parameters change the slope along the
+            context as well as the level: by about 2 around 6, for contexts in [-1, 1].
+            :func:`~botorch_binary_context.draw_psychometric_functions` gives slopes
+            and thresholds.
 
     Returns:
         The model, with a set of hyperparameters for each element of the batch.
@@ -76,10 +91,15 @@ def psychometric_gp(
         >>> fit_gpytorch_mll(ApproximateMarginalLogLikelihood(model.likelihood, model))
     """
     _check_space(space, train_X)
+    if slope not in _KERNELS:
+        raise InputDataError(
+            f"Expected ``slope`` to be one of {', '.join(_KERNELS)}, but got "
+            f"{quote(slope)}."
+        )
     batch_shape, context_dims = train_X.shape[:-2], space.context_dims
     prior = LogNormalPrior(math.log(SLOPE), SLOPE_SPREAD)
     mean = LinearContextMean(context_dims, SLOPE, prior, harder, batch_shape)
-    kernel = psychometric_covar_module(space.dim, context_dims, batch_shape)
+    kernel = _KERNELS[slope](space.dim, context_dims, batch_shape)
     coordinates = (
         center_contexts(space)
         if combinations is None

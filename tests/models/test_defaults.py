@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from botorch.fit import fit_gpytorch_mll
 from gpytorch.kernels import ConstantKernel
@@ -12,6 +14,7 @@ from botorch_binary_context import (
 from botorch_binary_context.models.defaults import (
     binary_covar_module,
     default_covar_module,
+    duel_covar_module,
     level_covar_module,
 )
 from tests.helpers import AnyModel, StrictTestCase, latent, random_trials, uniform
@@ -52,3 +55,23 @@ class TestBinaryKernel(StrictTestCase):
             model = BinaryLaplaceGP(X, torch.full_like(X[:, :1], label)).eval()
             far = latent(model, torch.ones(1, 2).to(X)).mean.item()
             self.assertGreater(sign * far, 1.0)
+
+
+class TestDuelKernel(StrictTestCase):
+    def test_differs_by_its_prior_alone(self) -> None:
+        for batch_shape in ((), (3,)):
+            X = uniform(*batch_shape, 5, 2)
+            shape = torch.Size(batch_shape)
+            kernel = duel_covar_module(2, shape).to(X)
+            default = default_covar_module(2, shape).to(X)
+            self.assertAllClose(kernel(X).to_dense(), default(X).to_dense())
+            prior: Any = kernel.base_kernel.lengthscale_prior
+            at = torch.tensor(1.2, dtype=X.dtype)
+            # The density of a log-normal number times the number is highest there.
+            peak = prior.log_prob(at) + at.log()
+            for other in (0.9 * at, 1.1 * at):
+                self.assertLess(prior.log_prob(other) + other.log(), peak)
+        duels = PreferenceLaplaceGP(*random_trials(PreferenceLaplaceGP, 5))
+        trained: Any = duels.covar_module
+        found = trained.base_kernel.lengthscale_prior
+        self.assertAllClose(found.loc.exp().item(), 1.2, rtol=1e-5)

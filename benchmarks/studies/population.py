@@ -1,0 +1,259 @@
+r"""
+``python -m benchmarks run population``: what earlier patients save the next one.
+
+Patients of one population, with prescriptions and slopes of their own, read letters
+through lenses. Some were examined before, with the package's default model; what they
+say is given to the models of new patients, by
+:func:`~botorch_binary_context.population_prior`. All new patients run as one batch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import torch
+from botorch.exceptions import InputDataError
+from botorch.fit import fit_gpytorch_mll
+from torch import Tensor
+
+from benchmarks.studies import store
+from benchmarks.studies.experiment import FIT_OPTIONS
+from benchmarks.studies.settings_study import SEARCH
+from benchmarks.tables import format_table
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.models import (
+    ApproximateMarginalLogLikelihood,
+    PopulationPrior,
+    population_prior,
+    psychometric_gp,
+    should_learn,
+)
+from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.problems import RefractionProblem
+from botorch_binary_context.problems.refraction import POWER_VECTOR
+from botorch_binary_context.rules import recommend, suggest
+
+NAME = "population"
+RULE = "ucb99-ald"
+EARLIER = (5, 20, 100)
+PATIENTS = 40
+LETTERS = 60
+INITIAL = 5
+CHECKPOINTS = (10, 15, 20, 25, 30, 40, 50, 60)
+# The population: means and standard deviations of sphere and cylinder in dioptres,
+# and the slope per logMAR with its spread in the logarithm.
+SPHERE, CYLINDER = (-1.0, 1.5), (-0.5, 0.7)
+SLOPE, SLOPE_SPREAD = 5.0, 0.25
+MOST_POWER = 3.5
+# New patients, and those examined before: no patient is both.
+NEW_SEED, EARLIER_SEED = 1, 2
+TODAY = "no earlier patients"
+
+
+class Patients(RefractionProblem):
+    r"""Patients with slopes of their own."""
+
+    def __init__(self, prescriptions: Tensor, slopes: Tensor) -> None:
+        r"""
+        Args:
+            prescriptions: ``n x 2`` spheres and cylinders.
+            slopes: ``n`` slopes.
+        """
+        super().__init__(prescription=prescriptions)
+        self.register_buffer("slopes", slopes)
+
+    def latent(self, X: Tensor) -> Tensor:
+        r"""``a_j (s - VA(x))``.
+
+        Args:
+            X: Trials, ``n x t x 3``.
+
+        Returns:
+            A ``n x t`` tensor.
+        """
+        slopes: Tensor = self.slopes  # pyright: ignore[reportAssignmentType]
+        return slopes.unsqueeze(-1) * (X[..., 0] + self.score(X[..., 1:]))
+
+
+def draw_patients(number: int, seed: int) -> Patients:
+    r"""Patients of the population.
+
+    Args:
+        number: How many.
+        seed: The seed of the draw.
+
+    Returns:
+        The patients.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    z = torch.randn(number, 3, dtype=torch.double, generator=generator)
+    lenses = [m + s * z[:, i] for i, (m, s) in enumerate((SPHERE, CYLINDER))]
+    lens = torch.stack(lenses, dim=-1).clamp(-MOST_POWER, MOST_POWER)
+    return Patients(lens, (math.log(SLOPE) + SLOPE_SPREAD * z[:, 2]).exp())
+
+
+@dataclass(frozen=True)
+class Examination:
+    r"""Letters that patients were shown.
+
+    Attributes:
+        X: The trials, ``n x letters x 3``.
+        Y: Whether they were read, ``n x letters x 1``.
+        regrets: The acuity that the recommended lens loses, by the number of letters.
+    """
+
+    X: Tensor
+    Y: Tensor
+    regrets: dict[int, Tensor]
+
+
+def _model(X: Tensor, Y: Tensor, space: ContextSpace) -> LatentGP:
+    return psychometric_gp(X, Y, space, 1 / 26, combinations=POWER_VECTOR)
+
+
+def examine(
+    patients: Patients, seed: int, prior: PopulationPrior | None = None
+) -> Examination:
+    r"""Examine patients, all as one batch.
+
+    Args:
+        patients: The patients.
+        seed: The seed of what is random.
+        prior: What earlier patients say.
+
+    Returns:
+        What they were shown and answered.
+    """
+    space, number = patients.space, len(patients.prescription)
+    generator = torch.Generator().manual_seed(seed)
+    low, high = space.bounds
+    shape = number, INITIAL, space.dim
+    unit = torch.rand(shape, dtype=torch.double, generator=generator)
+    X = low + (high - low) * unit
+    model = _model(X, patients.observe(X, generator), space)
+    model = model.eval() if prior is None else prior.apply(model)
+    regrets = {}
+    for n in range(INITIAL + 1, LETTERS + 1):
+        trial = suggest(model, space, RULE, SEARCH, seed=n)
+        Y = patients.observe(trial, generator)
+        model = model.condition_on_observations(trial, Y)
+        if should_learn(n):
+            mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
+            fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
+            model.eval()
+        if n in CHECKPOINTS:
+            best = recommend(model, space).unsqueeze(-2)
+            regrets[n] = -patients.score(best).squeeze(-1)
+    _, trials, labels = model.trials_by_kind()[0]
+    return Examination(trials, labels.unsqueeze(-1), regrets)
+
+
+def _earlier(number: int, examined: Examination, space: ContextSpace) -> list[LatentGP]:
+    return [_model(examined.X[j], examined.Y[j], space) for j in range(number)]
+
+
+def run(arguments: argparse.Namespace) -> None:
+    r"""Examine earlier patients and then new ones, in every way that is missing.
+
+    Args:
+        arguments: The parsed command line; ``--seeds`` is the number of new patients.
+    """
+    torch.set_num_threads(1)
+    path, number = _path(arguments.output), arguments.seeds or PATIENTS
+    new = draw_patients(number, NEW_SEED)
+    table = store.read_table(path)
+    examined = None
+    for way, count, with_mean in _ways():
+        if table is not None and way in table["way"]:
+            continue
+        prior = None
+        if count:
+            if examined is None:
+                former = draw_patients(max(EARLIER), EARLIER_SEED)
+                examined = examine(former, EARLIER_SEED)
+            models = _earlier(count, examined, new.space)
+            prior = population_prior(models, mean_function=with_mean)
+        rows = _rows(way, examine(new, NEW_SEED, prior))
+        table = rows if table is None else pl.concat([table, rows])
+        store.save(table, path)
+        print(f"{NAME}: {way}: {_describe(rows)}", flush=True)
+    assert table is not None
+    print(format_regrets(table))
+
+
+def _ways() -> list[tuple[str, int, bool]]:
+    ways = [(TODAY, 0, False)]
+    for count in EARLIER:
+        ways.append((f"{count}, hyperparameters", count, False))
+        ways.append((f"{count}, mean function too", count, True))
+    return ways
+
+
+def _rows(way: str, found: Examination) -> pl.DataFrame:
+    rows = [
+        {"way": way, "patient": i, "letters": n, "regret": regret}
+        for n, column in found.regrets.items()
+        for i, regret in enumerate(column.tolist())
+    ]
+    return pl.DataFrame(rows)
+
+
+def _describe(rows: pl.DataFrame) -> str:
+    means = rows.group_by("letters", maintain_order=True).agg(pl.col("regret").mean())
+    return ", ".join(f"{n}: {r:.3f}" for n, r in means.rows())
+
+
+def _path(root: Path) -> Path:
+    return root / NAME / "results.parquet"
+
+
+def write_report(root: Path) -> Path:
+    r"""Write the report.
+
+    Args:
+        root: The folder of all results.
+
+    Returns:
+        The path of the Markdown file.
+    """
+    table = store.read_table(_path(root))
+    if table is None:
+        raise InputDataError(f"Expected results of ``run {NAME}`` in {root}.")
+    conclusions = root / NAME / "conclusions.md"
+    sections = [
+        f"# The study `{NAME}`\n\nThe acuity in logMAR that the recommended lens loses "
+        f"(mean ± standard error over {table['patient'].n_unique()} new patients), by "
+        "the number of letters and by what the model knows of earlier patients of the "
+        f"same population. `python -m benchmarks run {NAME}` makes it.",
+        conclusions.read_text(encoding="utf-8").strip() if conclusions.exists() else "",
+        format_regrets(table),
+    ]
+    path = root / NAME / "report.md"
+    path.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
+    return path
+
+
+def format_regrets(table: pl.DataFrame) -> str:
+    r"""The mean regrets, a row for each way.
+
+    Args:
+        table: The results.
+
+    Returns:
+        The table in Markdown.
+    """
+    letters = table["letters"].unique().sort().to_list()
+    rows = []
+    for way in table["way"].unique(maintain_order=True):
+        cells = []
+        for n in letters:
+            few = table.filter((pl.col("way") == way) & (pl.col("letters") == n))
+            mean, deviation = few["regret"].mean(), few["regret"].std() or 0.0
+            error = deviation / len(few) ** 0.5  # pyright: ignore
+            cells.append(f"{mean:.3f} ± {error:.3f}")
+        rows.append([way, *cells])
+    return format_table(["earlier patients", *[f"{n} letters" for n in letters]], rows)
