@@ -16,6 +16,7 @@ from botorch_binary_context.acquisition.entropy_search import (
     maximize_paths,
 )
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.goals import AtReference, Goal
 from botorch_binary_context.models.averaged_gp import AveragedGP
 from botorch_binary_context.numerics.optim import maximize_from
 from botorch_binary_context.rules import frozen
@@ -35,7 +36,8 @@ class OptimumDraws:
         optima: The best parameters anywhere, ``num_draws x batch_shape x (d - m)``.
         near: The optimum that the given parameters lead to uphill, of the same shape.
         losses: By how much the best is better than the given parameters, in units of
-            the latent function, ``num_draws x batch_shape``; never negative.
+            the goal, most often those of the latent function,
+            ``num_draws x batch_shape``; never negative.
         slopes: By how much the latent function rises along each context, from its lower
             to its upper bound, at the given parameters,
             ``num_draws x batch_shape x m``.
@@ -55,6 +57,7 @@ def draw_optima(
     seed: int = 0,
     num_contrasts: int = 2048,
     steps: Tensor | None = None,
+    goal: Goal = AtReference(),  # noqa: B008
 ) -> OptimumDraws:
     r"""Draw functions from the true posterior and find their optima.
 
@@ -72,6 +75,7 @@ def draw_optima(
             are used again.
         steps: How far apart the values of each parameter are that can be shown, zero if
             there is no end of them, ``d - m`` numbers; None if that is so for all.
+        goal: What the parameters should be good at.
 
     Returns:
         The draws.
@@ -91,11 +95,11 @@ def draw_optima(
             seed,
             -(-num_contrasts // model.num_draws),
         )
-        optima, maxima = maximize_paths(paths, space, seed, ROUGH_PATH_SEARCH)
+        optima, maxima = maximize_paths(paths, space, seed, ROUGH_PATH_SEARCH, goal)
         starts = parameters.expand_as(optima).unsqueeze(0)
 
         def values_at(x: Tensor) -> Tensor:
-            return paths(space.at_reference(x).unsqueeze(-2)).squeeze(-1)
+            return goal.combine(paths(goal.rows(space, x)), paths.model)
 
         bounds = space.parameter_bounds
         hillside = starts if steps is None else _walk(values_at, starts, bounds, steps)

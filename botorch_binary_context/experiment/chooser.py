@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from botorch_binary_context.constraints import Constraints
+from botorch_binary_context.experiment.goal import MEASURING_RULES
 from botorch_binary_context.experiment.interleaving import (
     CATCH,
     choose_kind,
@@ -24,12 +27,16 @@ from botorch_binary_context.experiment.interleaving import (
 )
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import Encoder, Values
+from botorch_binary_context.experiment.state import State
 from botorch_binary_context.experiment.trial import Trial
+from botorch_binary_context.goals import AtContext
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules import suggest
 
 QUASI_RANDOM = "quasi-random"
+#: Of trials all of whose values are given.
+GIVEN = "given"
 #: What random numbers are drawn for.
 PURPOSES = ("ask", QUASI_RANDOM, "recommend")
 # Values are shown with six digits: no search needs more. Where integers or levels stop
@@ -66,6 +73,7 @@ class Chooser:
         """
         self.settings = settings
         self.encoder = encoder
+        self.goal = settings.make_goal()
 
     def seed(self, purpose: str, number: int = 0) -> int:
         r"""A seed of its own for every purpose and trial of every experiment.
@@ -80,31 +88,98 @@ class Chooser:
         words = [self.settings.seed, PURPOSES.index(purpose), number]
         return int(np.random.SeedSequence(words).generate_state(1)[0])
 
-    def by_rule(self, model: LatentGP, number: int) -> Question:
+    def make_trial(
+        self, question: Question | None, state: State, given: Values
+    ) -> Trial:
+        r"""The next trial: what the rule wants, or what is to be asked instead.
+
+        Args:
+            question: What the rule wants; None if it is not its turn.
+            state: What the journal holds.
+            given: The values of contexts that are given.
+
+        Returns:
+            The pending trial, without the time.
+        """
+        number, pending = state.next_number, state.pending
+        chosen_by = GIVEN if self._leaves_nothing(given) else str(self.settings.rule)
+        if question is None or is_pending(question, pending):
+            chosen_by = GIVEN if self._leaves_nothing(given) else QUASI_RANDOM
+            question = self.quasi_random(number, pending, given)
+        kind = None if given else self._kind_in_between(number)
+        if kind is not None:
+            changed = self._in_between(kind, question)
+            if not is_pending(changed, pending):
+                used = kind not in self.settings.kept_out
+                return Trial(number, *changed, kind, "", used=used)
+        return Trial(number, *question, chosen_by, "")
+
+    def _leaves_nothing(self, given: Values) -> bool:
+        """Whether there is nothing to choose."""
+        space = self.settings.space
+        return not space.parameters and len(given) == len(space.contexts)
+
+    def by_rule(
+        self, model: LatentGP, number: int, pending: Tensor, given: Values
+    ) -> Question:
         r"""What the rule wants to show.
 
         Args:
-            model: The model of the answers, and of what pending trials will teach.
+            model: The model of the answers.
             number: The number of the trial.
+            pending: The rows of the pending trials, in the layout of ``train_X``.
+            given: The values of contexts that are given.
 
         Returns:
             The question.
         """
+        if self._leaves_nothing(given):
+            return given, ({},)
         rule, seed = str(self.settings.rule), self.seed("ask", number)
-        X = suggest(model, self.encoder.context_space, rule, SEARCH, seed)
-        return self.encoder.decode(model.functional.rows(X))
+        X = suggest(
+            model,
+            self.encoder.context_space,
+            rule,
+            SEARCH,
+            seed,
+            pending=pending if len(pending) else None,
+            **self._hold(given),
+        )
+        context, sides = self.encoder.decode(model.functional.rows(X))
+        return {**context, **given}, sides
 
-    def quasi_random(self, number: int, pending: Sequence[Trial]) -> Question:
+    def _hold(self, given: Values) -> dict[str, Any]:
+        """The arguments of ``suggest`` by which contexts are given."""
+        if not given:
+            return {"goal": self.goal}
+        contexts = self.settings.space.contexts
+        reference = self.settings.space.reference_context()
+        columns = self.encoder.encode_context({**reference, **given})
+        if len(given) == len(contexts):
+            return {"context": columns, "goal": self.goal}
+        fixed = {
+            i: float(columns[i]) for i, c in enumerate(contexts) if c.name in given
+        }
+        goal = self.goal
+        if goal is None and self.settings.rule not in MEASURING_RULES:
+            goal = AtContext(columns)
+        return {"constraints": Constraints(fixed_features=fixed), "goal": goal}
+
+    def quasi_random(
+        self, number: int, pending: Sequence[Trial], given: Values
+    ) -> Question:
         r"""The first trial of a scrambled Sobol sequence that is not pending.
 
         Args:
             number: Where in the sequence to begin, from 1.
             pending: The pending trials.
+            given: The values of contexts that are given.
 
         Returns:
             The question.
         """
-        candidates = itertools.chain(self._sequence(number), self._all_questions())
+        questions = itertools.chain(self._sequence(number), self._all_questions(given))
+        candidates = (({**c, **given}, sides) for c, sides in questions)
         for question in candidates:
             if not is_pending(question, pending):
                 return question
@@ -114,29 +189,14 @@ class Chooser:
             "answer."
         )
 
-    def kind_in_between(self, number: int) -> str | None:
-        r"""Whether a trial is a catch trial or an easy one.
-
-        Args:
-            number: The number of the trial.
-
-        Returns:
-            "catch", "easy", or None.
-        """
+    def _kind_in_between(self, number: int) -> str | None:
+        """Whether a trial is a "catch" trial or an "easy" one."""
         chosen = self.settings
         assert chosen.seed is not None
         return choose_kind(chosen.seed, number, chosen.catch_rate, chosen.easy_rate)
 
-    def in_between(self, kind: str, question: Question) -> Question:
-        r"""The catch trial or easy trial in the place of a question.
-
-        Args:
-            kind: "catch" or "easy".
-            question: What would be asked.
-
-        Returns:
-            What is asked.
-        """
+    def _in_between(self, kind: str, question: Question) -> Question:
+        """The catch trial or easy trial in the place of a question."""
         if kind == CATCH:
             return make_catch(*question, self.settings.catch)
         return make_easy(*question, self.settings.space)
@@ -155,12 +215,15 @@ class Chooser:
             X: Tensor = space.join(point[m:].reshape(sides, k), context)
             yield self.encoder.decode(X)
 
-    def _all_questions(self) -> Iterator[Question]:
+    def _all_questions(self, given: Values) -> Iterator[Question]:
         """Every trial that can be shown; none if there is no end of them."""
         contexts = self.encoder.space.contexts
         parameters = self.encoder.space.parts
         sides = self.settings.feedback.functional.num_rows
-        values = [v.choices for v in (*contexts, *(parameters * sides))]
+        values: list[Any] = [
+            [given[c.name]] if c.name in given else c.choices for c in contexts
+        ]
+        values += [p.choices for p in parameters * sides]
         finite = [found for found in values if found is not None]
         if len(finite) < len(values):
             return

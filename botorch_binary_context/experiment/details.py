@@ -11,6 +11,9 @@ from typing import Any
 
 from botorch_binary_context.errors import InputDataError
 
+#: That can be asked at once.
+MAX_TRIALS = 1000
+
 
 def check_id(trial_id: Any) -> int:
     r"""Check an id.
@@ -29,6 +32,25 @@ def check_id(trial_id: Any) -> int:
         raise InputDataError(
             f"Expected ``trial_id`` to be a whole number, but got {trial_id!r}."
         ) from None
+
+
+def check_number(name: str, number: Any) -> int:
+    r"""Check how many trials are wanted.
+
+    Args:
+        name: What to call the number in a message.
+        number: What was given.
+
+    Returns:
+        The number.
+    """
+    is_whole = isinstance(number, int) and not isinstance(number, bool)
+    if not is_whole or not 1 <= number <= MAX_TRIALS:
+        raise InputDataError(
+            f"Expected ``{name}`` to be a whole number from 1 to {MAX_TRIALS}, but got "
+            f"{number!r}."
+        )
+    return number
 
 
 def check_rater(rater: Any) -> str | None:

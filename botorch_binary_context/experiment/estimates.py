@@ -56,8 +56,8 @@ class Loss(NamedTuple):
     Attributes:
         mean: What is lost on average over what the best may be.
         high: What is not exceeded with the probability that was asked for.
-        unit: The name of the context whose units these are; None for units of the
-            latent function.
+        unit: The name of the context whose units these are; "success probability" if
+            the goal is one; None for units of the latent function.
     """
 
     mean: float

@@ -7,24 +7,19 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.exceptions.warnings import InputDataWarning
 
-from botorch_binary_context.experiment.chooser import (
-    QUASI_RANDOM,
-    Chooser,
-    Question,
-    is_pending,
-)
+from botorch_binary_context.experiment.chooser import Chooser, Question
 from botorch_binary_context.experiment.computing import computing
 from botorch_binary_context.experiment.contradictions import find_contradictions
 from botorch_binary_context.experiment.details import (
     check_id,
     check_metadata,
+    check_number,
     check_rater,
 )
 from botorch_binary_context.experiment.journal import Journal
@@ -33,8 +28,10 @@ from botorch_binary_context.experiment.recommendation import (
     Recommendation,
     make_recommendation,
 )
+from botorch_binary_context.experiment.rows import read_given
 from botorch_binary_context.experiment.settings import Settings
-from botorch_binary_context.experiment.space import Encoder
+from botorch_binary_context.experiment.space import Encoder, Values
+from botorch_binary_context.experiment.state import State, answers_of
 from botorch_binary_context.experiment.stopping import (
     Progress,
     Stop,
@@ -48,43 +45,6 @@ from botorch_binary_context.models.latent_gp import LatentGP
 MAX_REPEATS = 1
 # How many prepared questions are kept: those of the outcomes of some pending trials.
 MAX_PREPARED = 16
-
-
-@dataclass(frozen=True)
-class _State:
-    """What a journal held at one moment."""
-
-    trials: Sequence[Trial]
-    answered: Sequence[Trial]  # those that the model uses, in the order of the answers
-    revision: int | None  # None if an answer is only supposed
-
-    @property
-    def pending(self) -> list[Trial]:
-        return [trial for trial in self.trials if trial.status == "pending"]
-
-    @property
-    def next_number(self) -> int:
-        return len(self.trials) + 1
-
-    @property
-    def signature(self) -> tuple[Any, ...]:
-        """All that the next question depends on."""
-        pending = [(t.id, t.context, t.sides) for t in self.pending if t.used]
-        return _answers(self.answered), pending, self.next_number
-
-    def suppose(self, trial_id: int, outcome: int) -> _State:
-        """The state after an answer that has not been given."""
-        trials = [
-            replace(t, status="answered", outcome=outcome) if t.id == trial_id else t
-            for t in self.trials
-        ]
-        new = [t for t in trials if t.id == trial_id and t.used]
-        return _State(trials, [*self.answered, *new], revision=None)
-
-
-def _answers(trials: Sequence[Trial]) -> list[tuple[Any, ...]]:
-    """What the model learns from trials."""
-    return [(t.id, t.outcome, t.context, t.sides) for t in trials]
 
 
 class Experiment(Logbook):
@@ -107,6 +67,8 @@ class Experiment(Logbook):
         ...         passed = show(trial.values)  # {"size": 0.4, "sphere": ...}
         ...         experiment.tell(trial.id, passed)
         ...     best = experiment.recommend()
+        ...     today = experiment.ask(context={"size": 0.3})  # given, not chosen
+        ...     four = experiment.ask(n=4)  # for four people at once
         >>> best.parameters, best.uncertainty
         >>> best.success_probability({"size": 0.2})
         >>> best.threshold("size")
@@ -159,31 +121,77 @@ class Experiment(Logbook):
         """The way between the user's units and the box that the model works in."""
         return self._surrogate.encoder
 
-    def ask(self, *, rater: str | None = None) -> Trial:
-        r"""The next trial to run.
+    @overload
+    def ask(
+        self,
+        n: None = None,
+        *,
+        context: Values | None = None,
+        rater: str | None = None,
+    ) -> Trial: ...
+
+    @overload
+    def ask(
+        self, n: int, *, context: Values | None = None, rater: str | None = None
+    ) -> list[Trial]: ...
+
+    def ask(
+        self,
+        n: int | None = None,
+        *,
+        context: Values | None = None,
+        rater: str | None = None,
+    ) -> Trial | list[Trial]:
+        r"""The next trial to run, or the next ones.
 
         Quasi-random until there are enough answers to model, then by the rule. Pending
         trials, asked but not answered, are taken into account: the same trial is not
         asked twice at a time.
 
         Args:
-            rater: Who is to answer it.
+            n: How many trials to ask at once, as as many calls would; None for one,
+                which is then returned by itself.
+            context: Values of contexts, by their names, that are given: the rule
+                chooses the rest, parameters for this context unless the settings have
+                another goal. They have to be within the bounds, but not on a level.
+                Such trials are never catch trials or easy ones.
+            rater: Who is to answer.
 
         Returns:
-            The trial, with its id and the values to show.
+            The trial, with its id and the values to show; a list of them if ``n`` is
+            given.
         """
         check_rater(rater)
+        number = 1 if n is None else check_number("n", n)
+        given = read_given(self.settings, context)
         self._journal.check_writable()
+        trials = self._ask(number, given, rater)
+        return trials[0] if n is None else trials
+
+    def _ask(self, number: int, given: Values, rater: str | None) -> list[Trial]:
+        """Compute first, then write down; again if others have asked meanwhile."""
         with computing():
             for repeats_left in reversed(range(MAX_REPEATS + 1)):
                 state = self._read_state()
-                question = self._choose(state)
+                questions = self._choose_in_turn(state, number, given)
                 with self._journal.transaction():
                     current = self._read_state()
                     is_outdated = len(current.trials) > len(state.trials)
-                    if question is None or not is_outdated or not repeats_left:
-                        return self._write_down(question, current, rater)
+                    by_rule = any(question is not None for question in questions)
+                    if not (by_rule and is_outdated and repeats_left):
+                        return self._write_down(questions, current, given, rater)
         raise AssertionError("the last repeat returns")
+
+    def _choose_in_turn(
+        self, state: State, number: int, given: Values
+    ) -> list[Question | None]:
+        """What the rule wants, each question as if those before it were pending."""
+        questions = [self._choose(state, given)]
+        for _ in range(number - 1):
+            trial = self._chooser.make_trial(questions[-1], state, given)
+            state = state.suppose_asked(trial)
+            questions.append(self._choose(state, given))
+        return questions
 
     def prepare(self, trial_id: int, outcome: Any) -> None:
         r"""Compute the question that will follow if a pending trial has an outcome.
@@ -206,42 +214,47 @@ class Experiment(Logbook):
                     f"{number}."
                 )
             supposed = state.suppose(number, label)
-            question = self._choose(supposed)
+            question = self._choose(supposed, {})
             self._prepared.appendleft((supposed.signature, question))
 
-    def _read_state(self) -> _State:
+    def _read_state(self) -> State:
         with self._journal.reading():
             answered = [trial for trial in self._journal.answered() if trial.used]
-            return _State(self._journal.trials(), answered, self._journal.revision())
+            return State(self._journal.trials(), answered, self._journal.revision())
 
-    def _choose(self, state: _State) -> Question | None:
+    def _choose(self, state: State, given: Values) -> Question | None:
         """What the rule wants; None if it is not its turn."""
         if len(state.answered) < self._num_initial_trials:
             return None
         for signature, question in self._prepared:
-            if signature == state.signature:
+            if not given and signature == state.signature:
                 self._hyperparameters(state)  # to be kept, as if they were used now
                 return question
-        model = self._model(state, levels=True)
         pending = [trial for trial in state.pending if trial.used]
-        model = self._surrogate.with_pending(model, pending)
-        return self._chooser.by_rule(model, state.next_number)
+        learned = self._hyperparameters(state)
+        # A given context need not be on a level.
+        model = self._surrogate.model(state.answered, learned, not given, pending)
+        rows = self._surrogate.rows(pending)
+        return self._chooser.by_rule(model, state.next_number, rows, given)
 
     def _write_down(
-        self, question: Question | None, state: _State, rater: str | None
-    ) -> Trial:
-        """Ask a question, or a quasi-random one if there is none or it is pending."""
-        chosen_by = str(self.settings.rule)
-        if question is None or is_pending(question, state.pending):
-            chosen_by = QUASI_RANDOM
-            question = self._chooser.quasi_random(state.next_number, state.pending)
-        kind = self._chooser.kind_in_between(state.next_number)
-        if kind is not None:
-            changed = self._chooser.in_between(kind, question)
-            if not is_pending(changed, state.pending):
-                used = kind not in self.settings.kept_out
-                return self._journal.add_trial(*changed, kind, rater, used)
-        return self._journal.add_trial(*question, chosen_by, rater)
+        self,
+        questions: Sequence[Question | None],
+        state: State,
+        given: Values,
+        rater: str | None,
+    ) -> list[Trial]:
+        """Ask questions, or quasi-random ones where there is none or it is pending."""
+        asked = []
+        for question in questions:
+            trial = self._chooser.make_trial(question, state, given)
+            asked.append(
+                self._journal.add_trial(
+                    trial.context, trial.sides, trial.chosen_by, rater, trial.used
+                )
+            )
+            state = state.suppose_asked(asked[-1])
+        return asked
 
     def recommend(self) -> Recommendation:
         r"""The inferred best parameters, and how sure that is.
@@ -256,7 +269,7 @@ class Experiment(Logbook):
             self._warn_of_contradictions()
             model = self.model()
             asking = self._model(self._read_state(), levels=True)
-            return make_recommendation(model, asking, self.encoder, seed)
+            return make_recommendation(model, asking, self.settings, seed)
 
     def progress(self, best: Recommendation | None = None) -> list[Progress]:
         r"""How far the experiment is from each end that its settings give.
@@ -317,11 +330,11 @@ class Experiment(Logbook):
         assert self.settings.initial_trials is not None
         return self.settings.initial_trials
 
-    def _model(self, state: _State, levels: bool) -> LatentGP:
+    def _model(self, state: State, levels: bool) -> LatentGP:
         learned = self._hyperparameters(state)
         return self._surrogate.model(state.answered, learned, levels)
 
-    def _hyperparameters(self, state: _State) -> Mapping[str, Any]:
+    def _hyperparameters(self, state: State) -> Mapping[str, Any]:
         """As learned at the last scheduled number of answers; now if need be."""
         due = last_scheduled_fit(len(state.answered), self._num_initial_trials)
         if due is None:
@@ -349,7 +362,7 @@ class Experiment(Logbook):
 
     def _fit(self, trials: Sequence[Trial]) -> Mapping[str, Any] | None:
         """Learn from answers, unless that was done just now."""
-        answers = _answers(trials)
+        answers = answers_of(trials)
         for former, learned in self._recent_fits:
             if former == answers:
                 return learned

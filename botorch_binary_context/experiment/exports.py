@@ -7,6 +7,7 @@ from botorch_binary_context.experiment.estimates import Estimate, Loss, Threshol
 from botorch_binary_context.experiment.events import Event
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.feedback import Duels, PassFail
+from botorch_binary_context.experiment.goal import NamedGoal
 from botorch_binary_context.experiment.lens import Lens
 from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.recommendation import Recommendation
@@ -32,6 +33,7 @@ __all__ = [
     "Lens",
     "Logbook",
     "Loss",
+    "NamedGoal",
     "NamedSpace",
     "PassFail",
     "Periodic",

@@ -20,12 +20,15 @@ from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.files import prepare_output, refuse_journal
 from botorch_binary_context.experiment.space import Encoder
 from botorch_binary_context.experiment.variables import Categorical, Integer
+from botorch_binary_context.goals import Goal, ThresholdMap
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.plotting import (
     plot_contexts,
+    plot_goal,
     plot_posterior_mean,
     plot_psychometric_curves,
     plot_success_probability,
+    plot_threshold_map,
 )
 
 Panel = Callable[[Axes], None]
@@ -72,12 +75,20 @@ def _check_path(path: str | Path) -> None:
 
 def _panels(experiment: Experiment, model: LatentGP, encoder: Encoder) -> list[Panel]:
     """What there is to draw."""
-    duels = not experiment.settings.feedback.functional.sees_level
+    settings = experiment.settings
+    duels = not settings.feedback.functional.sees_level
     numeric = _numeric_columns(encoder)
+    goal = settings.make_goal()
+    is_map = isinstance(goal, ThresholdMap)
     panels: list[Panel] = []
-    if numeric:
+    if numeric and isinstance(goal, ThresholdMap) and encoder.num_contexts == 1:
+        level = goal.level
+        panels.append(lambda ax: _draw_map(ax, model, encoder, numeric, level))
+    elif numeric and isinstance(goal, Goal):
+        panels.append(lambda ax: _draw_goal(ax, model, encoder, numeric, goal))
+    elif numeric:
         panels.append(lambda ax: _draw_model(ax, model, encoder, numeric, duels))
-    if encoder.num_contexts and not duels:
+    if encoder.num_contexts and not duels and not (is_map and numeric):
         best = encoder.encode_parameters(experiment.recommend().parameters)
         panels.append(lambda ax: _draw_curve(ax, model, encoder, best))
     if encoder.num_contexts:
@@ -106,6 +117,36 @@ def _draw_model(
     ax.title.set_text(
         "reference context, other parameters as recommended" if held else ""
     )
+    _use_parameter_units(ax, encoder, dims)
+
+
+def _draw_goal(
+    ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], goal: Goal
+) -> None:
+    """How good the parameters are by the goal."""
+    names = encoder.column_names
+    plot_goal(model, encoder.context_space, goal, dims=dims, names=names, ax=ax)
+    others = len(encoder.context_space.parameter_dims) > len(dims)
+    ax.title.set_text("other parameters as recommended" if others else "")
+    _use_parameter_units(ax, encoder, dims)
+
+
+def _draw_map(
+    ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], level: Any
+) -> None:
+    """The threshold over the parameters."""
+    names = encoder.column_names
+    space = encoder.context_space
+    # By the Gaussian approximation, which is quick.
+    plot_threshold_map(
+        model, space, level, dims=dims, num_samples=None, names=names, ax=ax
+    )
+    _use_parameter_units(ax, encoder, dims)
+    if len(dims) == 1:
+        _use_context_units(ax.yaxis, encoder)
+
+
+def _use_parameter_units(ax: Axes, encoder: Encoder, dims: Sequence[int]) -> None:
     owners = [p for p in encoder.space.parts for _ in range(p.num_columns)]
     for axis, dim in zip((ax.xaxis, ax.yaxis), dims, strict=False):
         _use_units(axis, owners[dim], owners[dim].encode)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from botorch_binary_context.experiment.feedback import FEEDBACKS
+from botorch_binary_context.experiment.goal import GOALS, NamedGoal
 from botorch_binary_context.experiment.ranges import SCALES
 from botorch_binary_context.experiment.settings import (
     INFERENCES,
@@ -50,7 +51,7 @@ def settings_schema() -> Schema:
         A JSON schema.
     """
     rules = sorted({rule for kind in FEEDBACKS.values() for rule in kind().rules})
-    schema = _table(Settings, leave_out=("space", "feedback", "stop"))
+    schema = _table(Settings, leave_out=("space", "feedback", "stop", "goal"))
     schema["properties"] |= {
         "rule": {**schema["properties"]["rule"], "enum": rules},
         "feedback": {"oneOf": [_kind(k, "kind", n) for n, k in FEEDBACKS.items()]},
@@ -62,10 +63,18 @@ def settings_schema() -> Schema:
         },
         "contexts": {"type": "array", "items": _table(Context)},
         "stop": _table(Stop),
+        "goal": _goal(),
     }
     del schema["required"]
     schema["anyOf"] = [{"required": [key]} for key in ("parameters", "contexts")]
     return {"$schema": DIALECT, "title": "Settings of an experiment", **schema}
+
+
+def _goal() -> Schema:
+    """The table of a goal, whose kinds have names of their own."""
+    schema = _table(NamedGoal)
+    schema["properties"]["kind"]["enum"] = list(GOALS)
+    return schema
 
 
 def _kind(kind: type, key: str, name: str) -> Schema:

@@ -25,12 +25,19 @@ from botorch_binary_context.experiment.estimates import (
     spread_of,
 )
 from botorch_binary_context.experiment.region import Region, find_region
+from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.threshold_distribution import (
     ThresholdDistribution,
 )
 from botorch_binary_context.experiment.variables import Context
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
+from botorch_binary_context.goals import (
+    AtReference,
+    AverageSuccess,
+    Goal,
+    ThresholdMap,
+)
 from botorch_binary_context.models.averaged_gp import AveragedGP
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.optima import OptimumDraws, draw_optima
@@ -42,6 +49,8 @@ NUM_SETS = 16
 NUM_SAMPLES = 2048
 # Between so many values of a context curves are taken to be straight.
 NUM_VALUES = 201
+#: The unit of a loss that is a difference of success probabilities.
+PROBABILITY = "success probability"
 
 
 @dataclass(frozen=True)
@@ -51,11 +60,12 @@ class Recommendation:
     What is said about them is that of the true posterior, not of a Gaussian
     approximation, and allows for hyperparameters that are not known. It is computed
     when first asked for, which may take a second or more. Without parameters there are
-    thresholds and success probabilities only.
+    thresholds and success probabilities only, and so it is of a map.
 
     Attributes:
-        parameters: The parameters that are best in the reference context, in the user's
-            units; empty if there are none to choose.
+        parameters: The parameters that are best by the goal, which by default is to be
+            good in the reference context, in the user's units; empty if there are none
+            to choose.
         num_answers: The number of answers it rests on.
     """
 
@@ -66,6 +76,9 @@ class Recommendation:
     _asking: LatentGP = field(repr=False)
     _encoder: Encoder = field(repr=False)
     _seed: int = field(default=0, repr=False)
+    _goal: Goal = field(default=AtReference(), repr=False)
+    # At the threshold, if it is not said.
+    _probability: float | None = field(default=None, repr=False)
 
     @cached_property
     def _averaged(self) -> AveragedGP:
@@ -86,6 +99,7 @@ class Recommendation:
                 self._seed,
                 NUM_SAMPLES,
                 self._encoder.steps(),
+                self._goal,
             )
 
     @cached_property
@@ -114,7 +128,8 @@ class Recommendation:
             unit: The name of a context in whose units to tell it: how much easier
                 tests must be to make up for it, by the mean slope along its range. By
                 default that of the only context along which tests become harder, or
-                else units of the latent function.
+                else units of the latent function. If the goal is the average success,
+                it is a difference of probabilities.
             level: The probability of not losing more than ``high``.
 
         Returns:
@@ -154,7 +169,10 @@ class Recommendation:
         self._check_choice()
         space = self._encoder.context_space
         with computing():
-            return float(value_of_next_trial(self._asking, space, seed=self._seed))
+            value = value_of_next_trial(
+                self._asking, space, self._goal, seed=self._seed
+            )
+        return float(value)
 
     def region(self, tolerance: float, unit: str | None = None) -> Region | None:
         r"""How far each parameter alone may be moved at little expected loss.
@@ -180,13 +198,16 @@ class Recommendation:
         # What may be lost on top of what is lost anyway, in units of ``f``.
         more = (tolerance - least) * (latent / least if least > 0.0 else 1.0)
         with computing():
-            return find_region(self._averaged, self._encoder, self.parameters, more)
+            return find_region(
+                self._averaged, self._encoder, self.parameters, more, self._goal
+            )
 
     def _losses(self, unit: str | None) -> tuple[Tensor, str | None]:
         """Draws of the loss, and the context whose unit they are in."""
         context = self._unit(unit)
         if context is None:
-            return self._optima.losses, None
+            probability = isinstance(self._goal, AverageSuccess)
+            return self._optima.losses, PROBABILITY if probability else None
         steep = self._steepness(context)
         low, high = context.bounds
         if not steep > 0.0:
@@ -198,6 +219,13 @@ class Recommendation:
 
     def _unit(self, name: str | None) -> Context | None:
         contexts = self._encoder.space.contexts
+        if isinstance(self._goal, AverageSuccess):
+            if name is not None:
+                raise UnsupportedError(
+                    "Expected ``unit`` to be left out where the goal is a probability, "
+                    f"but got {name!r}."
+                )
+            return None
         if name is None:
             graded = [c for c in contexts if c.harder is not None]
             fits = self._model.functional == VALUE and len(graded) == 1
@@ -212,7 +240,10 @@ class Recommendation:
         return context
 
     def success_probability(
-        self, context: Values | None = None, level: float = LEVEL
+        self,
+        context: Values | None = None,
+        level: float = LEVEL,
+        parameters: Values | None = None,
     ) -> Estimate:
         r"""The probability that a test of the recommended parameters is passed.
 
@@ -220,13 +251,15 @@ class Recommendation:
             context: The values of all contexts, not only such as can be shown; by
                 default the reference context.
             level: The probability of the credible interval.
+            parameters: Other parameters than the recommended ones.
 
         Returns:
             The mean and the interval of the probability. Near zero and one the mean may
             lie outside of the interval, as it does of skewed distributions.
         """
         self._check_pass_fail()
-        return self._estimate([self.parameters], context, level)
+        shown = self.parameters if parameters is None else parameters
+        return self._estimate([shown], context, level)
 
     def threshold(
         self,
@@ -234,6 +267,7 @@ class Recommendation:
         probability: float | None = None,
         context: Values | None = None,
         level: float = LEVEL,
+        parameters: Values | None = None,
     ) -> Threshold:
         r"""How hard a test of the recommended parameters may be to be passed.
 
@@ -247,6 +281,8 @@ class Recommendation:
             context: The values of all contexts, of which that of this one is not used;
                 by default the reference context.
             level: The probability of the credible interval.
+            parameters: Other parameters than the recommended ones; of a map, where to
+                look.
 
         Returns:
             The median and the interval of the value.
@@ -256,7 +292,7 @@ class Recommendation:
             >>> best.threshold("letter size", probability=0.8)
         """
         _check_level(level)
-        varied, line, latent = self._line(name, probability, context)
+        varied, line, latent = self._line(name, probability, context, parameters)
         with computing(), torch.no_grad():
             band = exact_threshold_band(
                 self._averaged, line, latent, level, NUM_SAMPLES, self._seed
@@ -272,6 +308,7 @@ class Recommendation:
         name: str | None = None,
         probability: float | None = None,
         context: Values | None = None,
+        parameters: Values | None = None,
     ) -> ThresholdDistribution:
         r"""The distribution of the value that :meth:`threshold` tells the median of.
 
@@ -279,11 +316,12 @@ class Recommendation:
             name: The name of the context, as in :meth:`threshold`.
             probability: The probability of passing, as in :meth:`threshold`.
             context: The values of the other contexts, as in :meth:`threshold`.
+            parameters: Other parameters than the recommended ones.
 
         Returns:
             The distribution, given that the threshold is within the bounds.
         """
-        varied, line, latent = self._line(name, probability, context)
+        varied, line, latent = self._line(name, probability, context, parameters)
         with computing(), torch.no_grad():
             posterior = self._averaged.exact_posterior(
                 line.unsqueeze(-2), NUM_SAMPLES, self._seed
@@ -292,17 +330,21 @@ class Recommendation:
         return ThresholdDistribution.by_failing(values, posterior.cdf(latent).flatten())
 
     def _line(
-        self, name: str | None, probability: float | None, context: Values | None
+        self,
+        name: str | None,
+        probability: float | None,
+        context: Values | None,
+        parameters: Values | None,
     ) -> tuple[Context, Tensor, float]:
         """A context, ever harder trials along it, and ``f`` at its threshold."""
         self._check_pass_fail()
         varied = self._find_context(name)
         likelihood = self._model.likelihood
-        latent = 0.0 if probability is None else likelihood.contrast_at(probability)
+        asked = self._probability if probability is None else probability
+        latent = 0.0 if asked is None else likelihood.contrast_at(asked)
         fixed = {varied.name: varied.reference, **self._complete(context)}
-        line = self._encoder.encode_difficulties(
-            fixed, self.parameters, varied.name, NUM_VALUES
-        )
+        shown = self.parameters if parameters is None else parameters
+        line = self._encoder.encode_difficulties(fixed, shown, varied.name, NUM_VALUES)
         return varied, line, latent
 
     def preference_probability(
@@ -379,26 +421,32 @@ def _check_level(level: float) -> None:
 
 
 def make_recommendation(
-    model: LatentGP, asking: LatentGP, encoder: Encoder, seed: int
+    model: LatentGP, asking: LatentGP, settings: Settings, seed: int
 ) -> Recommendation:
     r"""The inferred best parameters of a model.
 
     Args:
         model: The model of the answers.
         asking: The same model, which knows only the levels of contexts.
-        encoder: The way to the user's units.
+        settings: What the experiment is.
         seed: The seed of the draws from the posterior.
 
     Returns:
         The recommendation.
     """
-    space = encoder.context_space
-    best = recommend(model, space, seed=seed)
+    encoder, goal = settings.encoder(), settings.make_goal()
+    parameters = {}
+    optimum = goal if isinstance(goal, Goal) else AtReference()
+    if not settings.measures:
+        best = recommend(model, encoder.context_space, seed=seed, goal=optimum)
+        parameters = encoder.decode_parameters(best)
     return Recommendation(
-        parameters=encoder.decode_parameters(best),
+        parameters=parameters,
         num_answers=model.train_targets.shape[-1],
         _model=model,
         _asking=asking,
         _encoder=encoder,
         _seed=seed,
+        _goal=optimum,
+        _probability=goal.level if isinstance(goal, ThresholdMap) else None,
     )

@@ -13,6 +13,7 @@ from botorch_binary_context.experiment.variables import (
     Parameter,
     Value,
 )
+from botorch_binary_context.goals import Goal
 from botorch_binary_context.models.averaged_gp import AveragedGP
 
 # Between so many values of a parameter curves are taken to be straight.
@@ -23,7 +24,11 @@ Region = dict[str, tuple[float, float] | list[Value]]
 
 
 def find_region(
-    model: AveragedGP, encoder: Encoder, parameters: Values, tolerance: float
+    model: AveragedGP,
+    encoder: Encoder,
+    parameters: Values,
+    tolerance: float,
+    goal: Goal,
 ) -> Region:
     r"""Values of each parameter alone that are little worse on average.
 
@@ -31,7 +36,8 @@ def find_region(
         model: The model of the answers.
         encoder: The way to the user's units.
         parameters: The recommended parameters.
-        tolerance: By how much the posterior mean in the reference context may fall.
+        tolerance: By how much the posterior mean of the goal may fall.
+        goal: What the parameters should be good at.
 
     Returns:
         For each number an interval around its value (of a periodic one from the first
@@ -40,7 +46,7 @@ def find_region(
     region: Region = {}
     for part in encoder.space.parts:
         values = _values_of(part, parameters[part.name])
-        drops = _drops(model, encoder, parameters, part.name, values)
+        drops = _drops(model, encoder, parameters, part.name, values, goal)
         is_good = [drop <= tolerance for drop in drops]
         if isinstance(part, Categorical):
             good = zip(values, is_good, strict=True)
@@ -69,13 +75,14 @@ def _drops(
     parameters: Values,
     name: str,
     values: list[Value],
+    goal: Goal,
 ) -> list[float]:
     """By how much the posterior mean falls from the recommended value to others."""
     shown = [parameters, *({**parameters, name: value} for value in values)]
     rows = torch.stack([encoder.encode_parameters(side) for side in shown])
-    X = encoder.context_space.at_reference(rows)[:, None, None]  # n x 1 x 1 x d
+    rows = rows.unsqueeze(1).expand(-1, model.num_draws, -1)  # n x draws x (d - m)
     with torch.no_grad():
-        mean = model.draws.posterior_mean(X).mean(dim=1).squeeze(-1)
+        mean = goal.mean(model.draws, encoder.context_space, rows).mean(dim=1)
     return (mean[0] - mean[1:]).tolist()
 
 

@@ -66,6 +66,32 @@ def split_values(
     return context, tuple(sides)
 
 
+def read_given(settings: Settings, given: Any) -> dict[str, Value]:
+    r"""The values of contexts that are given.
+
+    Args:
+        settings: What the experiment is.
+        given: Values by the names of contexts, or None for none.
+
+    Returns:
+        The values in the order of the contexts, checked.
+    """
+    contexts = settings.space.contexts
+    names = [context.name for context in contexts]
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not set(given) <= set(names):
+        got = list(given) if isinstance(given, Mapping) else repr(given)
+        raise InputDataError(
+            f"Expected ``context`` to give values of contexts among {names}, but got "
+            f"{got}."
+        )
+    values = {c.name: _plain(c, given[c.name]) for c in contexts if c.name in given}
+    reference = settings.space.reference_context()
+    settings.encoder().encode_context({**reference, **values})
+    return values
+
+
 def _plain(variable: Any, value: Any) -> Any:
     """A number of any library as one of Python; whatever else as it is."""
     if isinstance(variable, Categorical):

@@ -23,6 +23,11 @@ from botorch_binary_context.experiment.feedback import (
     PassFail,
     make_feedback,
 )
+from botorch_binary_context.experiment.goal import (
+    MAP,
+    NamedGoal,
+    check_threshold_only,
+)
 from botorch_binary_context.experiment.interleaving import (
     CATCH,
     check_interleaving,
@@ -45,6 +50,7 @@ from botorch_binary_context.experiment.variables import (
     Real,
     Value,
 )
+from botorch_binary_context.goals import Goal, ThresholdMap
 from botorch_binary_context.inference import (
     ExpectationPropagation,
     Inference,
@@ -59,8 +65,8 @@ from botorch_binary_context.models.power_vectors import SPHERE_AND_CYLINDER
 KERNELS = ("additive", "multiplicative", "product")
 PRIORS = ("pooled", "separate")
 MIN_INITIAL_TRIALS = 5
-#: Rules that need no parameters to be good or bad.
-MEASURING_RULES = ("bald", "map-mi", "map-eavc", "random")
+#: The rule if thresholds are to be learned.
+MEASURE = "bald"
 #: Combinations of parameters that have a name.
 COMBINATIONS = {"power-vector": SPHERE_AND_CYLINDER}
 MAX_COLUMNS = 500
@@ -77,7 +83,7 @@ class Settings:
         feedback: ``PassFail`` or ``Duels``.
         rule: The name of a rule of ``BINARY_RULES`` or ``DUEL_RULES``; by default
             "ucb99-ald" for pass/fail outcomes, "muc-target" for duels, and "bald"
-            without parameters.
+            without parameters or for a map.
         kernel: What a context does: "additive" shifts the performance (the default for
             pass/fail outcomes), "multiplicative" scales it, "product" may change it
             freely (the default for duels). None without contexts.
@@ -102,6 +108,7 @@ class Settings:
             parameter to be alike, as much as the answers say; "separate" has an
             unrelated lengthscale for every column, also for every category.
         stop: When to stop; None if that is left to the experimenter.
+        goal: What the parameters should be good at; None for the reference context.
         catch_rate: The share of catch trials in between, at most a half.
         catch: The values of contexts and parameters that a catch trial shows, by their
             names; the others are as in the trial that would be asked.
@@ -121,6 +128,7 @@ class Settings:
     inference: str = "expectation propagation"
     priors: str = "pooled"
     stop: Stop | None = None
+    goal: NamedGoal | None = None
     catch_rate: float = 0.0
     catch: Mapping[str, Value] = field(default_factory=dict)
     easy_rate: float = 0.0
@@ -129,8 +137,8 @@ class Settings:
     def __post_init__(self) -> None:
         self._check_kinds()
         if self.rule is None:
-            find = self.feedback.default_rule if self.space.parameters else "bald"
-            object.__setattr__(self, "rule", find)
+            rule = MEASURE if self.measures else self.feedback.default_rule
+            object.__setattr__(self, "rule", rule)
         if self.kernel is None and self.space.contexts:
             object.__setattr__(self, "kernel", self.feedback.default_kernel)
         if self.initial_trials is None:
@@ -138,8 +146,12 @@ class Settings:
             trials = max(MIN_INITIAL_TRIALS, 2 * num_variables)
             object.__setattr__(self, "initial_trials", trials)
         if not self.space.parameters:
-            self._check_threshold_only()
+            check_threshold_only(self)
         self._check_rule()
+        if self.goal is not None:
+            sees_level = self.feedback.functional.sees_level
+            self.goal.check(self.space, sees_level, str(self.rule))
+            self.make_goal()  # checks its contexts
         self._check_kernel()
         choose(INFERENCES, self.inference, "inference")
         self._check_priors()
@@ -171,16 +183,25 @@ class Settings:
                     f"Expected ``{name}`` to be a {kind.__name__}, but got "
                     f"{quote(value)}."
                 )
+        for name, kind in (("stop", Stop), ("goal", NamedGoal)):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, kind):
+                raise InputDataError(
+                    f"Expected ``{name}`` to be a {kind.__name__} or None, but got "
+                    f"{quote(value)}."
+                )
+
+    @property
+    def measures(self) -> bool:
+        """Whether thresholds are to be learned, and no best parameters."""
+        is_map = self.goal is not None and self.goal.kind == MAP
+        return is_map or not self.space.parameters
 
     def _check_stop(self) -> None:
         if self.stop is None:
             return
-        if not isinstance(self.stop, Stop):
-            raise InputDataError(
-                f"Expected ``stop`` to be a Stop or None, but got {quote(self.stop)}."
-            )
-        if not self.space.parameters:
-            self.stop.check_without_parameters()
+        if self.measures:
+            self.stop.check_without_best(bool(self.space.parameters))
         graded = [c for c in self.space.contexts if c.harder is not None]
         has_threshold = self.feedback.functional.sees_level and len(graded) == 1
         if self.stop.threshold_width is not None and not (
@@ -215,29 +236,6 @@ class Settings:
                 "Expected ``contexts`` to have other names than the parameters of a "
                 f"side, which begin with {' and '.join(SIDE_NAMES)}, but got "
                 f"{', '.join(contexts)}."
-            )
-
-    def _check_threshold_only(self) -> None:
-        """Without parameters there is a threshold to find, and no best."""
-        if self.feedback.num_sides > 1:
-            raise UnsupportedError(
-                f"Expected ``parameters`` to name something to compare in "
-                f"{self.feedback.kind}, but got none."
-            )
-        if self.rule not in MEASURING_RULES:
-            raise UnsupportedError(
-                "Expected ``rule`` without parameters to be one of "
-                f"{', '.join(MEASURING_RULES)}, but got {quote(self.rule)}."
-            )
-        if self.kernel == "multiplicative":
-            raise UnsupportedError(
-                "Expected ``kernel`` without parameters to be 'additive' or "
-                "'product', but got 'multiplicative'."
-            )
-        if self.combinations is not None:
-            raise UnsupportedError(
-                "Expected ``parameters`` to name what ``combinations`` combine, but "
-                "got none."
             )
 
     def _check_rule(self) -> None:
@@ -345,6 +343,14 @@ class Settings:
         """
         return Encoder(self.space, centred=self.kernel != "multiplicative")
 
+    def make_goal(self) -> Goal | ThresholdMap | None:
+        r"""The goal in the units of the models' box.
+
+        Returns:
+            The goal; None if there is none but the reference context.
+        """
+        return None if self.goal is None else self.goal.make(self.encoder())
+
     def with_seed(self) -> Settings:
         r"""The settings with a seed.
 
@@ -375,6 +381,7 @@ class Settings:
             "inference": self.inference,
             "priors": self.priors,
             "stop": None if self.stop is None else _without_none(asdict(self.stop)),
+            "goal": None if self.goal is None else _without_none(asdict(self.goal)),
             "catch_rate": self.catch_rate,
             "catch": dict(self.catch),
             "easy_rate": self.easy_rate,
@@ -405,8 +412,9 @@ class Settings:
             [make(Context, table, "contexts") for table in contexts],
         )
         content |= {"space": space, "feedback": make_feedback(feedback)}
-        if content.get("stop") is not None:
-            content["stop"] = make(Stop, table_of(content["stop"], "stop"), "stop")
+        for key, kind in (("stop", Stop), ("goal", NamedGoal)):
+            if content.get(key) is not None:
+                content[key] = make(kind, table_of(content[key], key), key)
         return cls(**content)
 
     @classmethod

@@ -58,13 +58,19 @@ class Stop:
         """Whether more is needed than the number of answers."""
         return any(getattr(self, f.name) for f in fields(self) if f.name != "answers")
 
-    def check_without_parameters(self) -> None:
-        r"""Raise an error if an end is about the best parameters."""
-        about_best = [name for name in ("loss", "value") if getattr(self, name)]
-        if about_best:
+    def check_without_best(self, is_map: bool) -> None:
+        r"""Raise an error if an end is about the best parameters.
+
+        Args:
+            is_map: Whether the threshold is a map over parameters.
+        """
+        about_best = ["loss", "value", *(["threshold_width"] if is_map else [])]
+        given = [name for name in about_best if getattr(self, name)]
+        if given:
+            fit = "answers" if is_map else "answers or threshold_width"
             raise UnsupportedError(
-                "Expected ``stop`` without parameters to give answers or "
-                f"threshold_width, but got {', '.join(about_best)}."
+                f"Expected ``stop`` to give {fit} where no parameters are the best, "
+                f"but got {', '.join(given)}."
             )
 
 

@@ -4,34 +4,52 @@ What an experiment recommends as plain data, for JSON.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import torch
 
 from botorch_binary_context.experiment.estimates import Threshold
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.recommendation import Recommendation
 from botorch_binary_context.experiment.space import Values
 from botorch_binary_context.experiment.stopping import Progress
+from botorch_binary_context.experiment.variables import Parameter, Value
+
+# Places of a map, if nobody says where to look.
+MAX_PLACES = 9
 
 
 def summarize(
-    experiment: Experiment, best: Recommendation, context: Values
+    experiment: Experiment,
+    best: Recommendation,
+    context: Values,
+    at: Values | None = None,
 ) -> dict[str, Any]:
-    r"""All that is known about the recommended parameters.
+    r"""All that is known about the recommended parameters, or the map of thresholds.
 
     Args:
         experiment: The experiment.
         best: What it recommends.
         context: Where to predict success, as far as that is not at the reference.
+        at: The parameters to predict for, as far as they are not the recommended ones;
+            of a map, where to look.
 
     Returns:
-        Plain data; what is infinite is None, as JSON has no infinity.
+        Plain data; what is infinite is None, as JSON has no infinity. The "map" of
+        thresholds is a list of places; it is None where parameters are the best.
     """
-    space = experiment.settings.space
-    context = {**space.reference_context(), **context}
-    sees_level = experiment.settings.feedback.functional.sees_level
-    graded = [c.name for c in space.contexts if c.harder] if sees_level else []
-    estimate = best.success_probability(context) if sees_level else None
+    settings = experiment.settings
+    at = {} if at is None else dict(at)
+    context = {**settings.space.reference_context(), **context}
+    sees_level = settings.feedback.functional.sees_level
+    is_map = settings.measures and bool(settings.space.parameters)
+    shown = {**best.parameters, **at}
+    estimate = None
+    if sees_level and not is_map:
+        estimate = best.success_probability(context, parameters=shown)._asdict()
     return {
         "parameters": dict(best.parameters),
         "uncertainty": best.uncertainty,
@@ -39,13 +57,60 @@ def summarize(
         "expected_loss": best.expected_loss()._asdict() if best.is_graded else None,
         "num_answers": best.num_answers,
         "context": context,
-        "success_probability": estimate and estimate._asdict(),
-        "thresholds": {
-            name: threshold_to_json(best.threshold(name, context=context))
-            for name in graded
-        },
-        "progress": [_end_to_json(end) for end in experiment.progress(best)],
+        "at": at,
+        "success_probability": estimate,
+        "thresholds": {} if is_map else _thresholds(experiment, best, context, shown),
+        "map": [
+            {
+                "parameters": place,
+                "thresholds": _thresholds(experiment, best, context, place),
+            }
+            for place in _grid(settings.space.parts, at)
+        ]
+        if is_map
+        else None,
+        "progress": [end_to_json(end) for end in experiment.progress(best)],
     }
+
+
+def _thresholds(
+    experiment: Experiment, best: Recommendation, context: Values, shown: Values
+) -> dict[str, dict[str, float | None]]:
+    """The threshold of each context that says which way is harder."""
+    settings = experiment.settings
+    sees_level = settings.feedback.functional.sees_level
+    return {
+        c.name: threshold_to_json(
+            best.threshold(c.name, context=context, parameters=shown)
+        )
+        for c in (settings.space.contexts if sees_level else ())
+        if c.harder
+    }
+
+
+def _grid(parts: Sequence[Parameter], at: Values) -> list[dict[str, Value]]:
+    """Parameters all over their ranges, but as given where they are."""
+    free = [part for part in parts if part.name not in at]
+    number = max(2, int(MAX_PLACES ** (1 / len(free)) + 1e-9)) if free else 1
+    sides = [
+        [at[part.name]] if part.name in at else _values_of(part, number)
+        for part in parts
+    ]
+    rows = itertools.islice(itertools.product(*sides), MAX_PLACES)
+    names = [part.name for part in parts]
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _values_of(part: Parameter, number: int) -> list[Value]:
+    """Some values of a parameter, in their order."""
+    choices = part.choices
+    if choices is None:
+        columns = torch.linspace(0, 1, number, dtype=torch.float64, device="cpu")
+        return [part.decode(column.reshape(1)) for column in columns]
+    if len(choices) <= number:
+        return list(choices)
+    gap = (len(choices) - 1) / (number - 1)
+    return [choices[round(i * gap)] for i in range(number)]
 
 
 def threshold_to_json(threshold: Threshold) -> dict[str, float | None]:
@@ -61,6 +126,14 @@ def threshold_to_json(threshold: Threshold) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in items}
 
 
-def _end_to_json(end: Progress) -> dict[str, Any]:
+def end_to_json(end: Progress) -> Mapping[str, Any]:
+    r"""How far it is to an end, as plain data.
+
+    Args:
+        end: The end.
+
+    Returns:
+        Its fields; None for what is not known.
+    """
     data = end._asdict()
     return data if math.isfinite(end.now) else {**data, "now": None}

@@ -33,7 +33,6 @@ from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
 from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.power_vectors import PowerVectors
-from botorch_binary_context.pending import expect_outcomes
 
 #: Hyperparameters by their names.
 Hyperparameters = Mapping[str, float | Sequence[float]]
@@ -132,7 +131,11 @@ class Surrogate:
         return rows
 
     def model(
-        self, trials: Sequence[Trial], learned: Hyperparameters, levels: bool
+        self,
+        trials: Sequence[Trial],
+        learned: Hyperparameters,
+        levels: bool,
+        pending: Sequence[Trial] = (),
     ) -> LatentGP:
         r"""The model of answers.
 
@@ -141,6 +144,8 @@ class Surrogate:
             learned: The hyperparameters that are not fixed; what is missing is as the
                 prior has it.
             levels: Whether the model knows only the levels of contexts, to choose one.
+            pending: Trials that it will be asked about, too: what they show stays as it
+                is.
 
         Returns:
             The model, in ``eval`` mode.
@@ -154,13 +159,14 @@ class Surrogate:
             getattr(module, f"raw_{attribute}").requires_grad_(False)
         X = self.rows(trials)
         Y = X.new_tensor([[t.outcome] for t in trials]).reshape(-1, 1)
+        shown = torch.cat([X, self.rows(pending)]).flatten(0, -2)
         kernel: Any = prior["covariance"]
         mean: Any = prior["mean"]
         model = MixedGP(
             [Observations(X, Y, self.settings.feedback.likelihood())],
             covar_module=kernel,
             mean_module=mean,
-            input_transform=make_coordinates(self.settings, levels, X.flatten(0, -2)),
+            input_transform=make_coordinates(self.settings, levels, shown),
             inference=INFERENCES[self.settings.inference](),
         )
         return model.eval()
@@ -211,18 +217,6 @@ class Surrogate:
             )
             return False
         return True
-
-    def with_pending(self, model: LatentGP, pending: Sequence[Trial]) -> LatentGP:
-        r"""The model as if pending trials had come out as is to be expected.
-
-        Args:
-            model: The model of the answers.
-            pending: The pending trials.
-
-        Returns:
-            The model of the answers and the expected outcomes.
-        """
-        return expect_outcomes(model, self.rows(pending))
 
     def _handles(self, prior: ModuleDict) -> dict[str, tuple[Any, str]]:
         """Where the hyperparameters are: a module and an attribute for each name."""

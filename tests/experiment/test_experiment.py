@@ -122,10 +122,11 @@ class TestAsk:
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         seen, before = [], torch.get_num_threads()
+        rows = surrogate.Surrogate.rows
         monkeypatch.setattr(
             surrogate.Surrogate,
-            "with_pending",
-            lambda self, model, pending: seen.append(torch.get_num_threads()) or model,
+            "rows",
+            lambda *given: seen.append(torch.get_num_threads()) or rows(*given),
         )
         settings = pass_fail(initial_trials=1, hyperparameters=FIXED)
         torch.set_num_threads(2)
@@ -136,7 +137,7 @@ class TestAsk:
             assert torch.get_num_threads() == 2
         finally:
             torch.set_num_threads(before)
-        assert seen == [1]
+        assert set(seen) == {1}
 
     def test_no_way_out_of_a_corner(self, path: Path) -> None:
         """A rule that repeats itself is helped by a quasi-random trial."""

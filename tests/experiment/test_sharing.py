@@ -103,8 +103,8 @@ class TestTogether:
         """Let something happen whenever an experiment has computed a question."""
         choose, computed = Experiment._choose, []
 
-        def choose_slowly(self: Experiment, state: Any) -> Any:
-            question = choose(self, state)
+        def choose_slowly(self: Experiment, state: Any, given: Any) -> Any:
+            question = choose(self, state, given)
             if self is experiment:
                 computed.append(len(state.trials))
                 by()

@@ -24,6 +24,7 @@ from botorch_binary_context.experiment.surrogate import (
     last_scheduled_fit,
 )
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
+from botorch_binary_context.pending import expect_outcomes
 from tests.experiment.simulation import (
     CONTINUOUS,
     FIXED,
@@ -273,8 +274,8 @@ class TestPending:
         trials = make_trials(settings, 14)
         answered, pending = trials[:10], trials[10:]
         model = maker.model(answered, {}, levels=True)
-        assert maker.with_pending(model, []) is model
-        more = maker.with_pending(model, pending)
+        assert expect_outcomes(model, maker.rows([])) is model
+        more = expect_outcomes(model, maker.rows(pending))
         assert more.train_targets[:10].tolist() == model.train_targets.tolist()
         for trial, label in zip(pending, more.train_targets[10:], strict=True):
             posterior: Any = model.posterior(
@@ -288,7 +289,7 @@ class TestPending:
         maker = Surrogate(settings)
         trials = make_trials(settings, 12)
         model = maker.model(trials[:10], {}, levels=True)
-        more = maker.with_pending(model, trials[10:])
+        more = expect_outcomes(model, maker.rows(trials[10:]))
         rows = maker.encoder.encode(trials[10].context, trials[10].sides)
 
         def spread(model: Any) -> Tensor:

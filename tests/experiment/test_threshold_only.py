@@ -155,8 +155,8 @@ def test_errors() -> None:
         ({"rule": "ucb-ald"}, "without parameters to be one of bald, map-mi"),
         ({"kernel": "multiplicative"}, "'additive' or 'product', but got 'mult"),
         ({"combinations": "power-vector"}, "what ``combinations`` combine"),
-        ({"stop": Stop(loss=0.1, answers=3)}, "threshold_width, but got loss"),
-        ({"stop": Stop(value=0.1)}, "threshold_width, but got value"),
+        ({"stop": Stop(loss=0.1, answers=3)}, "the best, but got loss"),
+        ({"stop": Stop(value=0.1)}, "the best, but got value"),
     ):
         with pytest.raises(UnsupportedError, match=message):
             settings(**wrong)

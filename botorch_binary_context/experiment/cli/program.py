@@ -104,6 +104,13 @@ def _short_warnings() -> Iterator[None]:
         warnings.formatwarning = before
 
 
+def _add_values(parser: _Parser, option: str, description: str) -> None:
+    """An option that can be repeated."""
+    parser.add_argument(
+        option, metavar="NAME=VALUE", action="append", default=[], help=description
+    )
+
+
 def _make_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog=PROGRAM, description="Run an experiment, trial by trial.")
     parser.add_argument(
@@ -121,7 +128,7 @@ def _make_parser() -> argparse.ArgumentParser:
 
     scripted = [
         new := add("beginning.new", "begin an experiment", "config"),
-        add("questions.ask", "get the next trial", "journal"),
+        ask := add("questions.ask", "get the next trial", "journal"),
         tell := add("answers.tell", "give the answer of a trial", "journal"),
         correct := add("answers.correct", "change an answer", "journal"),
         add("answers.undo", "take back the last answer", "journal"),
@@ -150,13 +157,12 @@ def _make_parser() -> argparse.ArgumentParser:
         sub.add_argument("id", type=int)
     for sub in (tell, correct):
         sub.add_argument("outcome", help="pass or fail; of duels, first or second")
-    advice.add_argument(
-        "--context",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="where to predict success; by default at the reference",
+    ask.add_argument("-n", type=int, help="ask so many trials at once")
+    _add_values(ask, "--context", "the value of a context that is given")
+    _add_values(
+        advice, "--context", "where to predict success; by default at the reference"
     )
+    _add_values(advice, "--at", "other parameters to predict for; of a map, where")
     demo.add_argument("journal", nargs="?", help="a file to make and keep")
     demo.add_argument("--trials", type=int, default=50)
     session = add("session.run", "ask trial after trial at a prompt")

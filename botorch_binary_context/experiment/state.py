@@ -1,0 +1,82 @@
+r"""
+What a journal holds at one moment, as far as the next question depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from botorch_binary_context.experiment.trial import Trial
+
+
+@dataclass(frozen=True)
+class State:
+    r"""What a journal held at one moment.
+
+    Attributes:
+        trials: All trials.
+        answered: Those that the model uses, in the order of the answers.
+        revision: That of the journal; None if something is only supposed.
+    """
+
+    trials: Sequence[Trial]
+    answered: Sequence[Trial]
+    revision: int | None
+
+    @property
+    def pending(self) -> list[Trial]:
+        """The trials that wait for their answers."""
+        return [trial for trial in self.trials if trial.status == "pending"]
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next trial."""
+        return len(self.trials) + 1
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """All that the next question depends on."""
+        pending = [(t.id, t.context, t.sides) for t in self.pending if t.used]
+        return answers_of(self.answered), pending, self.next_number
+
+    def suppose(self, trial_id: int, outcome: int) -> State:
+        r"""The state after an answer that has not been given.
+
+        Args:
+            trial_id: The id of a pending trial.
+            outcome: Its outcome.
+
+        Returns:
+            The state.
+        """
+        trials = [
+            replace(t, status="answered", outcome=outcome) if t.id == trial_id else t
+            for t in self.trials
+        ]
+        new = [t for t in trials if t.id == trial_id and t.used]
+        return State(trials, [*self.answered, *new], revision=None)
+
+    def suppose_asked(self, trial: Trial) -> State:
+        r"""The state after a trial that may be asked.
+
+        Args:
+            trial: The pending trial.
+
+        Returns:
+            The state.
+        """
+        return replace(self, trials=[*self.trials, trial])
+
+
+def answers_of(trials: Sequence[Trial]) -> list[tuple[Any, ...]]:
+    r"""What the model learns from trials.
+
+    Args:
+        trials: The trials.
+
+    Returns:
+        A tuple for each.
+    """
+    return [(t.id, t.outcome, t.context, t.sides) for t in trials]
