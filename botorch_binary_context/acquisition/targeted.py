@@ -12,17 +12,20 @@ import torch
 from torch import Tensor
 
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
+from botorch_binary_context.functionals import VALUE
 from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.covariance import clamp_variance
 
 
 class TargetedInformation(TrialAcquisitionFunction):
-    r"""The information that a trial's outcome gives about another trial's contrast.
+    r"""The information that a trial's outcome gives about other latent values.
 
     ``I(c; t | z)`` in nats, where ``c`` is the outcome at ``z`` and ``t`` what the
     target observes of the latent function, most often that of the same parameters in
-    the reference context. With the contrast of the trial ``N(μ, σ²)`` and its
-    correlation with the target ``ρ``, the target explains ``ρ²σ²`` of the variance of
-    the contrast, and the rest is noise. So it is
+    the reference context; or a weighted sum of latent values, such as an average over
+    contexts. With the contrast of the trial ``N(μ, σ²)`` and its correlation with the
+    target ``ρ``, the target explains ``ρ²σ²`` of the variance of the contrast, and the
+    rest is noise. So it is
     :class:`~botorch_binary_context.acquisition.BernoulliMutualInformation` at the
     target itself, and never larger elsewhere.
 
@@ -32,26 +35,43 @@ class TargetedInformation(TrialAcquisitionFunction):
     """
 
     target: Tensor
+    weights: Tensor
 
     def __init__(
-        self, model: LatentGP, target: Tensor, X_pending: Tensor | None = None
+        self,
+        model: LatentGP,
+        target: Tensor,
+        X_pending: Tensor | None = None,
+        weights: Tensor | None = None,
     ) -> None:
         r"""
         Args:
             model: A model of pass/fail outcomes, duels or other answers.
-            target: The trial to learn about, ``batch_shape x q x d``.
+            target: The rows to learn about, ``batch_shape x q x d``.
             X_pending: The rows of pending trials.
+            weights: How much the value of each row counts, ``batch_shape x q``; by
+                default the rows are a trial, and what counts is what it observes.
         """
         super().__init__(model)
+        if weights is None:
+            weights = target.new_tensor(self.model.functional.weights)
         self.register_buffer("target", target)
+        self.register_buffer("weights", weights)
         self.set_X_pending(X_pending)
 
     def prepare(self) -> None:
         r"""What the model knows about the target."""
         with torch.no_grad():
-            self._values = self.model.values_of(self.target)
-            self._projected = self._values.project()  # batch_shape x n x 1
-            self._variance = self._values.moments()[1]  # batch_shape x 1
+            rows = self.target.movedim(-2, 0).unsqueeze(-2)  # q x batch_shape x 1 x d
+            self._values = self.model.values_of(rows, VALUE)
+            self._projected = self._values.project()  # batch_shape x n x q
+            covar = self._values.covariance(self._values, self._projected)
+            variance = (self._sum(covar) * self.weights).sum(dim=-1, keepdim=True)
+            self._variance = clamp_variance(variance)  # batch_shape x 1
+
+    def _sum(self, covar: Tensor) -> Tensor:
+        """Covariances with the target, of ``batch_shape x T x q`` with its rows."""
+        return (covar @ self.weights.unsqueeze(-1)).squeeze(-1)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The mutual information, in ``[0, ln K]`` with ``K`` outcomes.
@@ -64,7 +84,7 @@ class TargetedInformation(TrialAcquisitionFunction):
         """
         trials = self.model.values_of(X)
         mean, variance = trials.moments()  # batch_shape x T
-        covar = trials.covariance(self._values, self._projected).squeeze(-1)
+        covar = self._sum(trials.covariance(self._values, self._projected))
         explained = torch.minimum(covar.square() / self._variance, variance)
         information = self.model.likelihood.targeted_information
         return trials.unfold(information(mean, explained, variance - explained))

@@ -91,6 +91,29 @@ def joint_root(covariance: Tensor) -> Tensor:
     return torch.linalg.cholesky(lifted)
 
 
+def expected_slopes(goal: Goal, model: LatentGP, rows: Tensor) -> Tensor:
+    r"""How much a goal changes with each latent value, on average.
+
+    By Stein's lemma the covariance of any latent value with the goal is that with the
+    sum of the goal's latent values, weighted by these slopes.
+
+    Args:
+        goal: The goal.
+        model: The model.
+        rows: The rows of the goal, ``t x batch_shape x K x d``.
+
+    Returns:
+        A ``t x batch_shape x K`` tensor.
+    """
+    with torch.no_grad():
+        values = draw_joint_values(model, rows)
+    with torch.enable_grad():
+        values.requires_grad_()
+        total = goal.combine(values, model).sum()
+        (slopes,) = torch.autograd.grad(total, values)
+    return slopes.mean(dim=0)
+
+
 class SampledGoal(Goal):
     r"""A goal whose moments are averages over joint draws of ``f`` in all contexts."""
 

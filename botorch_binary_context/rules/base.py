@@ -31,6 +31,8 @@ COARSE_GAIN = 1e-6
 COARSE_EVALUATIONS = 40
 # Contexts among which parameters should be safe in one.
 NUM_CONTEXTS = 16
+# Random trials among which the first safe one is taken.
+NUM_RANDOM_TRIALS = 512
 # Far below any score.
 FORBIDDEN = 1e6
 
@@ -185,6 +187,22 @@ class Selection:
         if self.safe is None:
             return trials.new_full(trials.shape[:-2], torch.inf)
         return self.safe.slack(self.answered_model, trials)
+
+    def draw_safe(self, draw: Callable[[int], Tensor]) -> Tensor:
+        r"""A random trial, a safe one if safety was asked for and one is drawn.
+
+        Args:
+            draw: Draws so many trials, ``number x batch_shape x num_rows x d``.
+
+        Returns:
+            A ``batch_shape x num_rows x d`` tensor.
+        """
+        if self.safe is None:
+            return draw(1)[0]
+        trials = draw(NUM_RANDOM_TRIALS)
+        first = (self.slack(trials) >= 0).to(torch.int8).argmax(dim=0)
+        index = first[None, ..., None, None].expand(1, *trials.shape[1:])
+        return trials.gather(0, index)[0]
 
     def _guard(self, score: Callable[[Tensor], Tensor], trials: Tensor) -> Tensor:
         """The score of trials, if they are safe."""

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
 from botorch_binary_context.acquisition.targeted import TargetedInformation
-from botorch_binary_context.goals import AtContext, AtReference
+from botorch_binary_context.goals import LinearGoal
+from botorch_binary_context.goals.sampled import expected_slopes
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules.base import Selection
 
@@ -37,25 +38,38 @@ def _context_search(selection: Selection) -> SearchOptions:
 
 
 def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
-    r"""The context whose outcome tells most about the one that counts.
+    r"""The context whose outcome tells most about what counts.
 
-    That of the goal, by default the reference context. With a goal of several contexts
-    it is :func:`most_informative`.
+    That is the value of the goal, by default the one in the reference context. Goals
+    that are not linear in the latent function, such as the worst case, count by their
+    covariance with it.
     """
     if selection.space.num_contexts == 0:
         return at_random(selection, parameters)
-    if not isinstance(selection.target, AtReference | AtContext):
-        return most_informative(selection, parameters)
-    target = selection.target.rows(selection.space, parameters).squeeze(-2)
-    score = TargetedInformation(selection.model, target).evaluate
+    goal, model = selection.target, selection.model
+    rows = goal.rows(selection.space, parameters)  # batch_shape x num_rows x K x d
+    if isinstance(goal, LinearGoal):
+        weights = rows.new_tensor(goal.functional.weights).expand(rows.shape[:-1])
+    else:
+        weights = expected_slopes(goal, model, rows.movedim(-3, 0)).movedim(0, -2)
+    sides = rows.new_tensor(model.functional.weights).unsqueeze(-1)
+    weights = (sides * weights).flatten(-2)
+    score = TargetedInformation(model, rows.flatten(-3, -2), weights=weights).evaluate
     return selection.maximize_context(score, parameters, _context_search(selection))
 
 
 def at_random(selection: Selection, parameters: Tensor) -> Tensor:
-    r"""A context drawn uniformly."""
+    r"""A context drawn uniformly, among the safe ones if safety was asked for."""
     low, high = selection.space.context_bounds
-    shape = (*selection.model.batch_shape, selection.space.num_contexts)
-    return low + (high - low) * torch.rand(shape, dtype=low.dtype, device=low.device)
+
+    def draw(number: int) -> Tensor:
+        shape = (number, *selection.model.batch_shape, len(low))
+        unit = torch.rand(shape, dtype=low.dtype, device=low.device)
+        contexts = (low + (high - low) * unit).unsqueeze(-2)
+        return selection.space.join(parameters, contexts)
+
+    chosen = selection.draw_safe(draw)
+    return selection.space.contexts(chosen)[..., 0, :]
 
 
 def at_reference(selection: Selection, parameters: Tensor) -> Tensor:

@@ -188,5 +188,8 @@ def _level(selection: Selection) -> float | None:
 
 
 def uniformly(selection: Selection) -> Tensor:
-    r"""A trial drawn uniformly."""
-    return selection.trials.draw(selection.model.batch_shape)
+    r"""A trial drawn uniformly, among the safe ones if safety was asked for."""
+    shape = selection.model.batch_shape
+    return selection.draw_safe(
+        lambda number: selection.trials.draw(torch.Size([number, *shape]))
+    )

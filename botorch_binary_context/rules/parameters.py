@@ -118,5 +118,13 @@ def _path_maximizers(selection: Selection, num_paths: int) -> Tensor:
     # Pending trials need no expected outcomes: another function is drawn each time.
     model = selection.answered_model
     paths = draw_sample_paths(model, num_paths, bounds=space.bounds)
-    maxima, _ = maximize_paths(paths, space, draw_point_set(), goal=selection.target)
+    goal = selection.target
+    if selection.safe is not None:
+
+        def value(x: Tensor) -> Tensor:  # the one path is a dimension of its own
+            rows = goal.rows(space, x).unsqueeze(1)
+            return goal.combine(paths(rows), model).squeeze(1)
+
+        return selection.maximize_goal(value)
+    maxima, _ = maximize_paths(paths, space, draw_point_set(), goal=goal)
     return maxima.movedim(0, -2)

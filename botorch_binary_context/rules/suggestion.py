@@ -101,8 +101,7 @@ def suggest(
     if pending is not None:
         check_tensor("pending", pending)
     if constraints is not None:
-        check_kind("constraints", constraints, Constraints)
-        constraints.check(space)
+        _check_constraints(constraints, space)
     if safe is not None:
         check_kind("safe", safe, Safety)
     with _without_inference_mode(model) as model:
@@ -150,12 +149,7 @@ def _choose_one(choose: Rule, selection: Selection) -> Tensor:
 def _keep_rules(selection: Selection, rows: Tensor) -> Tensor:
     """The trial, if it is safe, otherwise the safest; all constraints are met."""
     if selection.constraints is not None:
-        rows = selection.constraints.apply(selection.space, rows)
-        if not bool((selection.constraints.slack(rows) >= -TOLERANCE).all()):
-            raise NoTrialLeftError(
-                "Expected ``constraints`` to leave trials, but found none that meets "
-                f"{selection.constraints}."
-            )
+        rows = _meet(selection.constraints, selection.space, rows)
     if selection.safe is None:
         return rows
     safest = selection.maximize_trial(selection.slack)
@@ -167,6 +161,22 @@ def _keep_rules(selection: Selection, rows: Tensor) -> Tensor:
         )
     is_safe = (selection.slack(rows.unsqueeze(0))[0] >= 0)[..., None, None]
     return torch.where(is_safe, rows, safest)
+
+
+def _check_constraints(constraints: Any, space: ContextSpace) -> None:
+    check_kind("constraints", constraints, Constraints)
+    constraints.check(space)
+
+
+def _meet(constraints: Constraints, space: ContextSpace, rows: Tensor) -> Tensor:
+    """Rows near the given ones that meet the constraints."""
+    rows = constraints.apply(space, rows)
+    if not bool((constraints.slack(rows) >= -TOLERANCE).all()):
+        raise NoTrialLeftError(
+            "Expected ``constraints`` to leave trials, but found none that meets "
+            f"{constraints}."
+        )
+    return rows
 
 
 def _find_rule(model: LatentGP, rule: str | Rule) -> tuple[LatentGP, Rule]:
@@ -196,6 +206,7 @@ def recommend(
     options: SearchOptions = SearchOptions(),  # noqa: B008
     seed: int = 0,
     goal: Goal | None = None,
+    constraints: Constraints | None = None,
 ) -> Tensor:
     r"""The inferred best parameters, for every element of the model's batch.
 
@@ -208,6 +219,7 @@ def recommend(
         seed: The seed of the search, which always repeats itself.
         goal: What the parameters should be good at, by default in the reference
             context.
+        constraints: Linear constraints, fixed columns and discrete choices.
 
     Returns:
         A ``batch_shape x (d - m)`` tensor of parameters.
@@ -221,7 +233,14 @@ def recommend(
     with _without_inference_mode(model) as model:
         space = match_space(space, model.eval())
         with frozen(model), torch.no_grad():
-            return maximize_posterior_mean(model, space, options, seed, goal)[0]
+            if constraints is not None:
+                _check_constraints(constraints, space)
+                goal = constraints.restrict(goal, space)
+            best, _ = maximize_posterior_mean(model, space, options, seed, goal)
+            if constraints is None:
+                return best
+            rows = _meet(constraints, space, space.at_reference(best))
+            return space.parameters(rows)
 
 
 def _check_arguments(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.utils.sampling import draw_sobol_normal_samples
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch import Tensor
 
@@ -20,6 +21,7 @@ from botorch_binary_context.acquisition import (
     BernoulliMutualInformation,
     TargetedInformation,
 )
+from botorch_binary_context.goals import ContextAverage, Goal, WorstContext
 from botorch_binary_context.models.latent_gp import LatentGP
 from tests.helpers import double, uniform
 
@@ -75,6 +77,11 @@ def by_quadrature(model: LatentGP, trial: Tensor, target: Tensor) -> float:
     weights[0, :q] = weights[1, q:] = double([1, -1][:q])
     mean = weights @ posterior.mean.squeeze(-1)
     covar = weights @ posterior.distribution.covariance_matrix @ weights.T
+    return information_by_quadrature(model, mean, covar)
+
+
+def information_by_quadrature(model: LatentGP, mean: Tensor, covar: Tensor) -> float:
+    """Of the outcome of a contrast, the first, about another latent value."""
     z = torch.linspace(-8, 8, 401, dtype=torch.double)
     density = (-z.square() / 2).exp()
     density = density / density.sum()
@@ -143,3 +150,70 @@ def test_without_contexts() -> None:
     space = ContextSpace(double([[0, 0], [1, 1]]))
     model = BinaryGP(uniform(5, 2), double([[0], [1], [0], [1], [1]]))
     assert suggest(model, space, "ucb-target", seed=0).shape == (1, 2)
+
+
+CONTEXTS = double([[-0.8], [0.1], [0.9]])
+
+
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[2]], ids=["plain", "duels"])
+def test_an_average_is_a_target(model: LatentGP) -> None:
+    """By quadrature: the sum of all rows is one more contrast."""
+    X, _ = trials(model, 4)
+    sides = double(model.functional.weights)
+    rows = SPACE.join(X[0, :, None, 1:], CONTEXTS)  # q x 3 x 3
+    weights = (sides[:, None] * double([0.2, 0.5, 0.3])).flatten()
+    acqf = TargetedInformation(model, rows.flatten(0, 1), weights=weights)
+    found = acqf(X).detach()
+    q = len(sides)
+    for value, trial in zip(found, X, strict=True):
+        posterior: Any = model.posterior(torch.cat([trial, rows.flatten(0, 1)]))
+        both = torch.zeros(2, q + len(weights), dtype=torch.double)
+        both[0, :q], both[1, q:] = sides, weights
+        mean = both @ posterior.mean.squeeze(-1)
+        covar = both @ posterior.distribution.covariance_matrix @ both.T
+        expected = information_by_quadrature(model, mean, covar)
+        assert abs(float(value) - expected) < 1e-4 * expected + 1e-7
+
+
+@pytest.mark.parametrize("model", [MODELS[0], MODELS[2]], ids=["plain", "duels"])
+@pytest.mark.parametrize("goal", [ContextAverage(CONTEXTS), WorstContext(CONTEXTS)])
+def test_rule_with_several_contexts(model: LatentGP, goal: Goal) -> None:
+    """By joint draws: the context whose latent value says most about the goal."""
+    rule = {1: "ucb-target", 2: "muc-target"}[model.functional.num_rows]
+    chosen = suggest(model, SPACE, rule, seed=0, goal=goal).reshape(-1, 3)
+    x = chosen[:, 1:]
+    line = torch.linspace(-1, 1, 21, dtype=torch.double)[:, None, None]
+    candidates = torch.cat([chosen[None], SPACE.join(x, line)])  # 22 x q x 3
+    rows = torch.cat([candidates.flatten(0, 1), goal.rows(SPACE, x).flatten(0, 1)])
+    with torch.no_grad():
+        posterior: Any = model.posterior(rows)
+        values, vectors = torch.linalg.eigh(posterior.distribution.covariance_matrix)
+        root = vectors * values.clamp_min(0).sqrt()
+        points = draw_sobol_normal_samples(len(rows), 2**14, seed=1)
+        draws = posterior.mean.squeeze(-1) + points.double() @ root.T
+        ours, theirs = draws.split([22 * len(x), 3 * len(x)], dim=-1)
+        sides = double(model.functional.weights)
+        contrasts = ours.unflatten(-1, (22, -1)) @ sides
+        target = goal.combine(theirs.unflatten(-1, (-1, 3)), model) @ sides
+        joint = torch.cat([contrasts, target[:, None]], dim=-1).T
+        mean, covar = joint.mean(dim=-1), joint.cov()
+        if isinstance(goal, WorstContext):  # the linear part of what counts
+            rho = covar[:-1, -1] / covar[-1, -1].sqrt()
+            score = [_probit(model, mean[i], covar[i, i], rho[i]) for i in range(22)]
+            assert score[0] > max(score[1:]) - 0.02 * max(score)
+        else:
+            pick = [
+                information_by_quadrature(
+                    model, mean[[i, -1]], covar[[i, -1]][:, [i, -1]]
+                )
+                for i in range(22)
+            ]
+            assert pick[0] > max(pick[1:]) - 0.01 * max(pick)
+
+
+def _probit(model: LatentGP, mean: Tensor, variance: Tensor, rho: Tensor) -> float:
+    """Information of a trial about what it covaries with."""
+    explained = torch.minimum(rho.square(), variance)
+    noise = 1 + variance - explained
+    information = model.likelihood.mutual_information
+    return float(information(mean / noise.sqrt(), explained / noise))  # pyright: ignore

@@ -141,7 +141,8 @@ class TestSafety:
         return psychometric_gp(X, Y, self.space, harder=True)
 
     @pytest.mark.parametrize(
-        "rule", ["ucb-ald", "ts-ald", "cbkg", "cjes", "bald", "map-mi", "random"]
+        "rule",
+        ["ucb-ald", "ts-ald", "ts-random", "cbkg", "cjes", "bald", "map-mi", "random"],
     )
     def test_rules(self, rule: str) -> None:
         """The chance that the success probability is high enough, by draws."""
@@ -159,6 +160,17 @@ class TestSafety:
         with torch.no_grad():
             assert Safety(0.7).slack(model, free) < 0
             assert 0 < acqf(safe) < acqf(free)
+
+    @pytest.mark.parametrize("rule", ["random", "ucb-random", "ts-random"])
+    def test_random_trials_stay_random(self, rule: str) -> None:
+        """Uniform among the safe ones, not always the safest."""
+        model, safe = self.model(), Safety(0.7)
+        trials = [
+            suggest(model, self.space, rule, QUICK, seed=i, safe=safe) for i in range(8)
+        ]
+        contexts = torch.cat(trials)[:, 0]
+        assert len(contexts.unique()) == 8
+        assert contexts.std() > 0.08
 
     def test_none_left(self) -> None:
         model = psychometric_gp(
@@ -247,3 +259,26 @@ class TestBestOption:
         acqf = ExpectedBestOption(context_model(PreferenceLaplaceGP), SPACE)
         with pytest.raises(UnsupportedError, match="two rows, but got 1 rows"):
             acqf(uniform(3, 1, 2))
+
+
+def test_recommend_keeps_constraints() -> None:
+    """The best on a grid of what is allowed."""
+    model = make_model("outcomes")
+    # x_1 + x_2 at most 0.8, and x_2 one of three.
+    columns = list(WIDE.parameter_dims)
+    limit = (torch.tensor(columns), torch.tensor([-1.0, -1.0]), -0.8)
+    choices = {columns[1]: [0.0, 0.3, 0.9]}
+    constraints = Constraints([limit], discrete_choices=choices)
+    best = recommend(model, WIDE, constraints=constraints)
+    assert float(best[1]) in choices[columns[1]]
+    assert float(best.sum()) <= 0.8 + 1e-6
+    ticks = torch.linspace(0, 1, 201, dtype=torch.double)
+    grid = torch.cartesian_prod(ticks, double(choices[columns[1]]))
+    grid = grid[grid.sum(dim=-1) <= 0.8]
+    with torch.no_grad():
+        values = model.posterior_mean(WIDE.at_reference(grid).unsqueeze(-2))
+        found = model.posterior_mean(WIDE.at_reference(best)[None, None])
+    assert float(found) >= float(values.max()) - 1e-6
+    none = Constraints([(torch.tensor(columns), torch.tensor([1.0, 1.0]), 3.0)])
+    with pytest.raises(NoTrialLeftError, match="``constraints`` to leave trials"):
+        recommend(model, WIDE, constraints=none)

@@ -27,6 +27,7 @@ from botorch_binary_context import (
     recommend,
     suggest,
 )
+from botorch_binary_context.goals.sampled import draw_joint_values, expected_slopes
 from tests.goals.problems import SPACE as WIDE
 from tests.goals.problems import make_model
 from tests.helpers import ModelClass, double
@@ -174,9 +175,6 @@ def test_mistakes() -> None:
         suggest(model, plain, context=0.5)
 
 
-PURPOSES = ("ald", "target")
-
-
 def test_targeted_contexts_follow_the_goal() -> None:
     generator = torch.Generator().manual_seed(0)
     X = torch.rand(12, 2, 2, dtype=torch.double, generator=generator)
@@ -192,6 +190,20 @@ def test_targeted_contexts_follow_the_goal() -> None:
     assert chosen[0] < 0.4
     assert chosen[1] > 0.6
     assert chosen[2] == chosen[1]
-    several = WorstContext([[0.1], [0.9]])
-    duels = [suggest(model, SPACE, f"muc-{s}", seed=0, goal=several) for s in PURPOSES]
-    assert torch.equal(*duels)
+
+
+@pytest.mark.parametrize("goal", [ContextAverage([0.2, 0.9]), WorstContext([0.2, 0.9])])
+def test_expected_slopes(goal: Goal) -> None:
+    """By Stein's lemma they give the covariance with the goal: against draws."""
+    model = make_model("outcomes")
+    x, other = double([[0.3, 0.6]]), double([[0.5, 0.5, 0.2]])
+    rows = goal.rows(WIDE, x)  # 1 x 2 x 3
+    both = torch.cat([rows[0], other])
+    with torch.no_grad():
+        draws = draw_joint_values(model, both[None], num_draws=2**15).squeeze(1)
+        value = goal.combine(draws[:, :2], model)
+        expected = torch.stack([value, draws[:, 2]]).cov()[0, 1]
+        covar = draws.T.cov()[2, :2]
+        slopes = expected_slopes(goal, model, rows)
+        assert slopes.shape == (1, 2)
+        torch.testing.assert_close(slopes[0] @ covar, expected, rtol=0.02, atol=1e-4)
