@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -121,17 +122,39 @@ def suggest(
         )
         with manual_seed(seed), frozen(model), torch.no_grad():
             if pending is not None:
-                selection = selection.await_trials(pending.to(space.bounds))
-            return _choose_in_turn(choose, selection, q)
+                waiting = selection.await_trials(pending.to(space.bounds))
+                selection = replace(waiting, options=shorten(options))
+            return _choose_in_turn(choose, selection, q, options)
 
 
-def _choose_in_turn(choose: Rule, selection: Selection, q: int) -> Tensor:
+def _choose_in_turn(
+    choose: Rule, selection: Selection, q: int, options: SearchOptions
+) -> Tensor:
     """Each trial as if those before it had come out as is to be expected."""
     chosen = [_choose_one(choose, selection)]
+    later = shorten(options)
     for _ in range(q - 1):
-        selection = selection.await_trials(chosen[-1])
+        selection = replace(selection.await_trials(chosen[-1]), options=later)
         chosen.append(_choose_one(choose, selection))
     return torch.cat(chosen, dim=-selection.model.functional.trial_dim - 1)
+
+
+def shorten(options: SearchOptions) -> SearchOptions:
+    r"""The effort of searches while trials are pending.
+
+    What is sought then rests on expected outcomes, and a batch should cost no more than
+    as many single trials, although models must be conditioned on its trials.
+
+    Args:
+        options: The effort of a search.
+
+    Returns:
+        Half of it, unless it is little already.
+    """
+    least = {"num_restarts": 4, "raw_samples": 256, "max_evaluations": 40}
+    given = {name: getattr(options, name) for name in least}
+    halves = {name: max(number // 2, least[name]) for name, number in given.items()}
+    return replace(options, **{name: min(halves[name], given[name]) for name in least})
 
 
 def _choose_one(choose: Rule, selection: Selection) -> Tensor:
