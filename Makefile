@@ -73,7 +73,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 		echo "Creating $(VENV)" && $(PYTHON) -m venv --clear $(VENV) )
 	@echo "Installing the package and its tools into $(VENV) (a few minutes at first)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-		-c constraints.txt -e ".[test,lint,benchmarks]"
+		-c constraints.txt -e ".[test,lint,benchmarks,ax]"
 	@touch $@
 
 # Packages to test with; where they cannot be installed, their tests are skipped.

@@ -27,7 +27,7 @@ LAYERS = (
     ("optima", "plotting", "problems"),
     ("demo", "experiment"),
     ("exports",),
-    ("integrations", "web"),
+    ("ax", "integrations", "web"),
 )
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 # What may be used of a model: its class and its values, not how they are computed.
