@@ -6,6 +6,8 @@ from typing import Any
 
 from benchmarks.studies import (
     answers,
+    ax_duels,
+    ax_readme,
     coverage,
     default_settings,
     mixed_duels,
@@ -15,6 +17,8 @@ from benchmarks.studies import (
 #: What has ``run`` and ``write_report``, by the names of the studies.
 OWN_STUDIES: dict[str, Any] = {
     answers.NAME: answers,
+    ax_duels.NAME: ax_duels,
+    ax_readme.NAME: ax_readme,
     coverage.NAME: coverage,
     mixed_duels.STUDY.name: mixed_duels.STUDY,
     population.NAME: population,
