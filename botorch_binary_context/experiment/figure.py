@@ -57,6 +57,9 @@ def draw_experiment(experiment: Experiment, path: str | Path) -> None:
     axes: Any = figure.subplots(1, len(panels), squeeze=False)
     for panel, ax in zip(panels, axes[0], strict=True):
         panel(ax)
+    if experiment.settings.stop is not None:
+        ends = [str(end) for end in experiment.progress()]
+        figure.suptitle("; ".join(ends), size="small")
     prepare_output(path)
     figure.savefig(path, dpi=120)
 

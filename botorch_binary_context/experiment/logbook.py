@@ -24,6 +24,8 @@ from botorch_binary_context.experiment.details import (
 from botorch_binary_context.experiment.events import Event
 from botorch_binary_context.experiment.feedback import Feedback, make_feedback
 from botorch_binary_context.experiment.journal import Journal
+from botorch_binary_context.experiment.stopping import Stop
+from botorch_binary_context.experiment.toml_tables import make, table_of
 from botorch_binary_context.experiment.trial import Trial
 
 if TYPE_CHECKING:
@@ -60,6 +62,12 @@ class Logbook:
         from botorch_binary_context.experiment.settings import Settings
 
         return Settings.from_dict(self._content)
+
+    @property
+    def stop(self) -> Stop | None:
+        """When to stop, if the settings say so."""
+        table = self._content.get("stop")
+        return None if table is None else make(Stop, table_of(table, "stop"), "stop")
 
     @property
     def rule(self) -> str:
@@ -165,7 +173,7 @@ class Logbook:
         """What is to be known about the experiment: "subject", "notes" and so on."""
         return self._journal.metadata()
 
-    def describe(self, **changes: Any) -> None:
+    def describe(self, /, **changes: Any) -> None:
         r"""Note something about the experiment; the history keeps what was there.
 
         Args:
@@ -251,18 +259,22 @@ class Logbook:
         with self._journal.transaction():
             self._journal.annotate(number, details["extra"])
 
-    def undo(self) -> Trial:
-        r"""Take back the last answer, so that the trial can be answered again.
+    def undo(self, trial_id: int | None = None) -> Trial:
+        r"""Take back an answer, so that the trial can be answered again.
 
         The trial is pending as it was before, with its id. One that was not asked but
         added is withdrawn. Corrections do not count as answers: another call of
         :meth:`correct` changes them.
 
+        Args:
+            trial_id: The id of an answered trial; by default that of the last answer.
+
         Returns:
             The trial.
         """
+        number = None if trial_id is None else check_id(trial_id)
         with self._journal.transaction():
-            return self._journal.undo()
+            return self._journal.undo(number)
 
     def exclude(self, trial_id: int) -> None:
         r"""Keep a trial, but let the model not learn from it.
@@ -369,9 +381,7 @@ class Logbook:
         return details
 
     def _check_extra_names(self, extra: Mapping[str, Any]) -> None:
-        from botorch_binary_context.experiment.rows import value_names
-
-        taken = {*value_names(self.settings), *(f.name for f in fields(Trial))}
+        taken = {*self.blank_trial().values, *(f.name for f in fields(Trial))}
         wrong = sorted(taken & set(extra))
         if wrong:
             raise InputDataError(

@@ -94,6 +94,12 @@ class Progress(NamedTuple):
     limit: float
     reached: bool
 
+    def __str__(self) -> str:
+        """One line, for people."""
+        verdict = "reached: it can stop" if self.reached else "not reached"
+        now = f"{self.now:.3g}" if math.isfinite(self.now) else "not known"
+        return f"{self.criterion.replace('_', ' ')}: {now} of {self.limit:g}, {verdict}"
+
 
 def measure_progress(
     stop: Stop, num_answers: int, best: Recommendation | None

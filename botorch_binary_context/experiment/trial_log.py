@@ -251,19 +251,24 @@ class TrialLog:
             kind = "included" if used else "excluded"
             self._amend(kind, row, {"used": used})
 
-    def undo(self) -> Trial:
-        r"""Take back the last answer; to be called within a transaction.
+    def undo(self, trial_id: int | None = None) -> Trial:
+        r"""Take back an answer; to be called within a transaction.
+
+        Args:
+            trial_id: The id of an answered trial; by default that of the last answer.
 
         Returns:
             The trial, which is pending again as it was before the answer. One that was
             not asked but added is withdrawn.
         """
-        answered = self.answered()
-        if not answered:
-            raise UnsupportedError("Expected an answer to undo, but got none.")
-        last = answered[-1]
-        self._amend("undone", self._row(last.id), self._before_answer(last))
-        return self.trial(last.id)
+        if trial_id is None:
+            answered = self.answered()
+            if not answered:
+                raise UnsupportedError("Expected an answer to undo, but got none.")
+            trial_id = answered[-1].id
+        row = self._row_that_is(trial_id, "answered")
+        self._amend("undone", row, self._before_answer(_make_trial(row)))
+        return self.trial(trial_id)
 
     def _before_answer(self, trial: Trial) -> dict[str, Any]:
         """The columns that an answer has changed, as they were before."""

@@ -6,20 +6,100 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Any
 
 from botorch_binary_context.experiment.cli.output import describe, show
+from botorch_binary_context.experiment.cli.values import parse_notes, parse_values
+from botorch_binary_context.experiment.events import Event
 from botorch_binary_context.experiment.logbook import Logbook
+from botorch_binary_context.experiment.stopping import Stop
+from botorch_binary_context.experiment.trial import Trial
 
 
 def tell(arguments: argparse.Namespace) -> None:
     r"""Write an answer down.
 
     Args:
-        arguments: The journal, the id of a pending trial and its outcome.
+        arguments: The journal, the id of a pending trial, its outcome, what was shown
+            if it was something else, and what is to be noted.
     """
     with Logbook.open(arguments.journal) as logbook:
-        logbook.tell(arguments.id, arguments.outcome)
+        shown = _parse_shown("--shown", arguments.shown, logbook) or None
+        details = _details(arguments)
+        logbook.tell(arguments.id, arguments.outcome, shown=shown, **details)
         _show_outcome(arguments, logbook)
+
+
+def add(arguments: argparse.Namespace) -> None:
+    r"""Write down a trial that was not asked for.
+
+    Args:
+        arguments: The journal, the outcome, what was shown, whether the model learns
+            from it, and what is to be noted.
+    """
+    with Logbook.open(arguments.journal) as logbook:
+        values = _parse_shown("values", arguments.values, logbook)
+        use = not arguments.unused
+        trial = logbook.add(values, arguments.outcome, use=use, **_details(arguments))
+        name = logbook.feedback.outcomes[trial.outcome or 0]
+    show(arguments, trial.to_dict(), f"trial {trial.id}: added, {name}")
+
+
+def _parse_shown(option: str, pairs: Sequence[str], logbook: Logbook) -> dict[str, Any]:
+    if not pairs:
+        return {}
+    from botorch_binary_context.experiment.rows import value_names
+
+    return parse_values(option, pairs, value_names(logbook.settings))
+
+
+def _details(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "rater": arguments.rater,
+        "reaction_time": arguments.reaction_time,
+        "extra": parse_notes("--note", arguments.note) or None,
+    }
+
+
+def describe_(arguments: argparse.Namespace) -> None:
+    r"""Note something about the experiment, or show what is noted.
+
+    Args:
+        arguments: The journal, and what to note; without a text a note is taken away.
+    """
+    with Logbook.open(arguments.journal) as logbook:
+        changes = parse_notes("notes", arguments.notes)
+        if changes:
+            logbook.describe(**changes)
+        metadata = logbook.metadata
+    lines = [f"{name}: {value}" for name, value in metadata.items()]
+    show(arguments, metadata, *(lines or ["nothing is noted"]))
+
+
+def history(arguments: argparse.Namespace) -> None:
+    r"""Show what happened, in its order.
+
+    Args:
+        arguments: The journal.
+    """
+    with Logbook.open(arguments.journal) as logbook:
+        events = logbook.history
+    lines = [_describe_event(event) for event in events]
+    show(arguments, [asdict(event) for event in events], *lines)
+
+
+def _describe_event(event: Event) -> str:
+    what = "" if event.trial is None else f" trial {event.trial}"
+    changes = [
+        f"{name} {event.old.get(name)} -> {event.new.get(name)}"
+        for name in dict.fromkeys((*event.old, *event.new))
+        if name in ("outcome", "used", "extra", "shown") or event.trial is None
+    ]
+    who = event.environment.get("user", "someone")
+    tail = f": {', '.join(changes)}" if changes else ""
+    return f"{event.at} {event.kind}{what} by {who}{tail}"
 
 
 def correct(arguments: argparse.Namespace) -> None:
@@ -34,13 +114,14 @@ def correct(arguments: argparse.Namespace) -> None:
 
 
 def undo(arguments: argparse.Namespace) -> None:
-    r"""Take back the last answer.
+    r"""Take back an answer.
 
     Args:
-        arguments: The journal.
+        arguments: The journal, and the id of a trial if it is not that of the last
+            answer.
     """
     with Logbook.open(arguments.journal) as logbook:
-        trial = logbook.undo()
+        trial = logbook.undo(arguments.id)
     show(arguments, trial.to_dict(), f"trial {trial.id}: {trial.status} again")
 
 
@@ -88,7 +169,7 @@ def _show_outcome(arguments: argparse.Namespace, logbook: Logbook) -> None:
 
 
 def status(arguments: argparse.Namespace) -> None:
-    r"""Count trials and list the pending ones.
+    r"""Count trials, list the pending ones, and say when to stop.
 
     Args:
         arguments: The journal.
@@ -108,6 +189,7 @@ def status(arguments: argparse.Namespace) -> None:
         "excluded": sum(not trial.used for trial in trials),
         "outcomes": {name: outcomes[name] for name in names},
         "pending": [trial.to_dict() for trial in pending],
+        "stop": _ends(logbook.stop, trials),
     }
     tally = ", ".join(f"{outcomes[name]} {name}" for name in names)
     excluded = f", {data['excluded']} excluded" if data["excluded"] else ""
@@ -117,5 +199,30 @@ def status(arguments: argparse.Namespace) -> None:
         f"{data['feedback']}, rule {data['rule']}",
         f"{counts['answered']} answered ({tally}), {len(pending)} pending, "
         f"{counts['withdrawn']} withdrawn{excluded}",
+        *(_describe_end(end) for end in data["stop"]),
         *(line for trial in pending for line in describe(trial)),
     )
+
+
+def _ends(stop: Stop | None, trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """When to stop; how far it is where that takes no computation."""
+    if stop is None:
+        return []
+    limits = {f.name: getattr(stop, f.name) for f in fields(stop)}
+    answers = sum(trial.status == "answered" and trial.used for trial in trials)
+    return [
+        {
+            "criterion": name,
+            "limit": limit,
+            "now": answers if name == "answers" else None,
+        }
+        for name, limit in limits.items()
+        if limit is not None
+    ]
+
+
+def _describe_end(end: dict[str, Any]) -> str:
+    name = end["criterion"].replace("_", " ")
+    if end["now"] is None:
+        return f"stops at a {name} of {end['limit']:g}: `recommend` tells how far it is"
+    return f"stops at {end['limit']:g} {name}: {end['now']} now"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from botorch_binary_context.errors import InputDataError
 from botorch_binary_context.experiment.cli.output import show
+from botorch_binary_context.experiment.cli.values import parse_notes
 from botorch_binary_context.experiment.examples import read_example
 
 
@@ -16,8 +17,8 @@ def new(arguments: argparse.Namespace) -> None:
     r"""Begin an experiment, or write an example of its settings.
 
     Args:
-        arguments: The TOML file, the journal to make, and the name of an example that
-            the TOML file is to be; one of the last two may be missing.
+        arguments: The TOML file, the journal to make, the name of an example that the
+            TOML file is to be, of which one may be missing, and what to note.
     """
     if arguments.example is not None:
         _write_example(arguments)
@@ -44,6 +45,7 @@ def _create(arguments: argparse.Namespace) -> None:
     from botorch_binary_context.experiment.settings import Settings
 
     settings = Settings.from_toml(arguments.config)
-    with Experiment.create(arguments.journal, settings) as experiment:
+    notes = parse_notes("--note", arguments.note)
+    with Experiment.create(arguments.journal, settings, notes) as experiment:
         data = experiment.settings.to_dict()
     show(arguments, data, f"Made {arguments.journal}.")

@@ -131,7 +131,10 @@ def _make_parser() -> argparse.ArgumentParser:
         ask := add("questions.ask", "get the next trial", "journal"),
         tell := add("answers.tell", "give the answer of a trial", "journal"),
         correct := add("answers.correct", "change an answer", "journal"),
-        add("answers.undo", "take back the last answer", "journal"),
+        undo := add("answers.undo", "take back the last answer", "journal"),
+        own := add("answers.add", "add a trial of one's own", "journal", "outcome"),
+        notes := add("answers.describe_", "note or show what it is about", "journal"),
+        add("answers.history", "show what happened", "journal"),
         withdraw := add("answers.withdraw", "give up a trial", "journal"),
         exclude := add("answers.exclude", "keep a trial from the model", "journal"),
         include := add("answers.include", "let the model use it again", "journal"),
@@ -157,6 +160,16 @@ def _make_parser() -> argparse.ArgumentParser:
         sub.add_argument("id", type=int)
     for sub in (tell, correct):
         sub.add_argument("outcome", help="pass or fail; of duels, first or second")
+    undo.add_argument("id", type=int, nargs="?", help="another answer than the last")
+    notes.add_argument("notes", nargs="*", metavar="NAME=VALUE")
+    own.add_argument("values", nargs="+", metavar="NAME=VALUE", help="what was shown")
+    own.add_argument("--unused", action="store_true", help="keep it from the model")
+    _add_values(tell, "--shown", "what was shown, if it was something else")
+    for sub in (tell, own):
+        sub.add_argument("--reaction-time", type=float, metavar="SECONDS")
+        sub.add_argument("--rater", help="who answered")
+    for sub in (new, tell, own):
+        _add_values(sub, "--note", "anything to note, by a free name")
     ask.add_argument("-n", type=int, help="ask so many trials at once")
     _add_values(ask, "--context", "the value of a context that is given")
     _add_values(

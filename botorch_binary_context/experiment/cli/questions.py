@@ -13,8 +13,8 @@ from botorch_binary_context.experiment.cli.report import (
     describe_best,
     describe_summary,
     describe_threshold,
-    parse_values,
 )
+from botorch_binary_context.experiment.cli.values import parse_values
 from botorch_binary_context.experiment.demo import (
     NEEDED,
     run_demo,

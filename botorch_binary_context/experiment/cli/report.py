@@ -4,40 +4,13 @@ What a recommendation says, for people.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from typing import Any
 
-from botorch.exceptions import InputDataError
-
 from botorch_binary_context.experiment.recommendation import Recommendation
-from botorch_binary_context.experiment.rows import read_value
 from botorch_binary_context.experiment.space import Values
-from botorch_binary_context.experiment.variables import Value
-
-
-def parse_values(
-    option: str, pairs: Sequence[str], variables: Mapping[str, Any]
-) -> dict[str, Value]:
-    r"""The values that an option gives.
-
-    Args:
-        option: The option, for the message.
-        pairs: Texts such as "size=0.3".
-        variables: The parameters or contexts that may be named.
-
-    Returns:
-        The values by their names.
-    """
-    values: dict[str, Value] = {}
-    for pair in pairs:
-        name, separator, text = pair.rpartition("=")
-        if not separator or name not in variables:
-            raise InputDataError(
-                f"Expected ``{option}`` to be NAME=VALUE with a name among "
-                f"{list(variables)}, but got {pair!r}."
-            )
-        values[name] = read_value(variables[name], text)
-    return values
+from botorch_binary_context.experiment.stopping import Progress
 
 
 def describe_summary(best: Recommendation, data: Mapping[str, Any]) -> list[str]:
@@ -66,7 +39,7 @@ def describe_summary(best: Recommendation, data: Mapping[str, Any]) -> list[str]
     ]
     if loss is not None:
         lines.append(_describe_loss(loss))
-    return lines + [describe_end(end) for end in data["progress"]]
+    return lines + [_describe_end(end) for end in data["progress"]]
 
 
 def describe_best(best: Recommendation) -> list[str]:
@@ -110,19 +83,9 @@ def describe_threshold(
     return f"threshold of {name}{where}: {median} ({low} to {high})"
 
 
-def describe_end(end: Mapping[str, Any]) -> str:
-    r"""How far it is to an end, for people.
-
-    Args:
-        end: The fields of :class:`.Progress`, None for what is not known.
-
-    Returns:
-        A line.
-    """
-    verdict = "reached: it can stop" if end["reached"] else "not reached"
-    now = "not known" if end["now"] is None else f"{end['now']:.3g}"
-    name = end["criterion"].replace("_", " ")
-    return f"{name}: {now} of {end['limit']:g}, {verdict}"
+def _describe_end(end: Mapping[str, Any]) -> str:
+    now = math.inf if end["now"] is None else end["now"]
+    return str(Progress(**{**end, "now": now}))
 
 
 def _describe_loss(loss: Mapping[str, Any]) -> str:
