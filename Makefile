@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/peers/.installed
+JSPSYCH := 8.3.0
 ARGS ?=
 SLICE := --functions "Forrester et al (2008)" Levy --seeds 8 --iterations 10 \
 	--output build/bench
@@ -79,9 +80,12 @@ $(INSTALLED): pyproject.toml constraints.txt
 # Packages to test with; where they cannot be installed, their tests are skipped.
 $(PEERS): tests/integrations/peers.txt $(INSTALLED)
 	@echo "Installing the packages that the integrations are tested with"
-	@mkdir -p $(@D)
+	@mkdir -p $(@D)/jspsych
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps \
-		--upgrade --target $(@D) -r $< && touch $@ \
+		--upgrade --target $(@D) -r $< \
+		&& cd $(@D) && npm pack --silent jspsych@$(JSPSYCH) >/dev/null \
+		&& tar -xzf jspsych-$(JSPSYCH).tgz -C jspsych --strip-components 1 \
+		&& touch .installed \
 		|| echo "They cannot be installed here: their tests are skipped"
 
 # What only some targets need, each in a group of its own.

@@ -21,13 +21,13 @@ from botorch_binary_context.web.refusals import RefusalError
 
 _BASE = (
     "default-src 'none'; script-src 'self'; img-src 'self' data: blob:; "
-    "media-src 'self' data: blob:; connect-src 'self'; font-src 'self'; "
+    "media-src 'self' data: blob:; connect-src 'self'; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'; "
 )
 #: What a page may load: nothing but from this server.
-POLICY = _BASE + "style-src 'self'"
-#: Pages of the experimenter may have styles within their text.
-FILES_POLICY = _BASE + "style-src 'self' 'unsafe-inline'"
+POLICY = _BASE + "style-src 'self'; font-src 'self'"
+#: Pages of the experimenter may have styles within their text, and fonts within these.
+FILES_POLICY = _BASE + "style-src 'self' 'unsafe-inline'; font-src 'self' data:"
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
