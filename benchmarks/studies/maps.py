@@ -4,6 +4,12 @@ r"""
 Simulated observers whose threshold along the context depends on one parameter. Trials
 are chosen by rules for maps, by what is most informative (``bald``), or taken from a
 Sobol sequence; all rules have the same model, the same first trials and the same noise.
+The functions ``detection`` and ``discrimination`` are those that AEPsych is tested on
+[Owen2021adaptive]_, over the same box.
+
+.. [Owen2021adaptive]
+    L. Owen, J. Browder, B. Letham, G. Stocek, C. Tymms, M. Shvartsman. Adaptive
+    nonparametric psychophysics. arXiv:2104.09549, 2021.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ import argparse
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import polars as pl
@@ -38,13 +44,13 @@ from botorch_binary_context.rules import suggest
 from botorch_binary_context.trials import TrialSpace
 
 NAME = "map"
-RULES = ("sobol", "bald", "map-mi", "map-eavc")
+RULES = ("sobol", "bald", "map-mi", "map-eavc", "random")
 SPACE = ContextSpace(
     torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=torch.double), [1], [0.0]
 )
-FIRST_TRIALS, TRIALS, SEEDS = 5, 100, 10
-CHECKPOINTS = (25, 50, 75, 100)
-LEARN_AT = (20, 40, 60, 80)
+FIRST_TRIALS, TRIALS, SEEDS = 5, 150, 10
+CHECKPOINTS = (25, 50, 75, 100, 125, 150)
+LEARN_AT = (20, 40, 60, 80, 110)
 SEARCH = SearchOptions(num_restarts=4, raw_samples=256, max_evaluations=25)
 GRID = 41
 # The level set is that of half way between guesses and certainty: f = 0.
@@ -55,15 +61,30 @@ def contrast_sensitivity(x: Tensor, s: Tensor) -> Tensor:
     return 5.0 * (s - (-0.4 + 0.9 * (x - 0.2) ** 2))
 
 
+def _width(x: Tensor) -> Tensor:
+    """What the functions of Owen et al. (2021) divide the intensity by."""
+    return 2 * (0.05 + 0.4 * (-1 + 0.2 * x) ** 2 * x**2)
+
+
 def detection(x: Tensor, s: Tensor) -> Tensor:
-    """The detection function of Owen et al. (2021), in two dimensions."""
-    context = 2 * (0.05 + 0.4 * (-1 + 0.2 * x) ** 2 * x**2)
-    return 4 * (s + 1) / context - 4
+    """Of Owen et al. (2021): the slope varies with the threshold."""
+    return 4 * (s + 1) / _width(x) - 4
+
+
+def discrimination(x: Tensor, s: Tensor) -> Tensor:
+    """Of Owen et al. (2021): at chance where the intensity is lowest.
+
+    Theirs is passed with probability ``Φ(2 (s + 1) / width)``, from one half on; this
+    is the latent function that does so with two alternatives.
+    """
+    p = 2 * normal_cdf(2 * (s + 1) / _width(x)) - 1
+    return torch.special.ndtri(p.clamp(1e-12, 1 - 1e-12))
 
 
 FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "contrast": contrast_sensitivity,
     "detection": detection,
+    "discrimination": discrimination,
 }
 INFERENCES: dict[str, Callable[[], Inference]] = {
     "ep": ExpectationPropagation,
@@ -197,6 +218,8 @@ def tasks(seeds: int) -> Iterator[Task]:
     for function, alternatives, inference, rule in product(
         FUNCTIONS, (2, 26), INFERENCES, RULES
     ):
+        if (function, alternatives) == ("discrimination", 26):
+            continue  # it is at chance at one half
         if inference == "ep" or (function, alternatives) == ("contrast", 2):
             yield Task(function, alternatives, inference, rule, seeds)
 
@@ -234,6 +257,7 @@ def write_report(root: Path) -> Path:
         f"percent, after some trials ({frame['seed'].n_unique()} seeds, with standard "
         f"errors). `python -m benchmarks {NAME}` makes it.",
         conclusions.read_text(encoding="utf-8").strip() if conclusions.exists() else "",
+        _compare(frame),
         _format(frame, "threshold", 0.5),
         _format(frame, "volume", 1.0),
         _format(frame, "brier", 1.0),
@@ -241,6 +265,62 @@ def write_report(root: Path) -> Path:
     path = folder / "report.md"
     path.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
     return path
+
+
+def answers_needed(frame: pl.DataFrame, column: str) -> pl.DataFrame:
+    r"""How many answers a rule needs for the last error of the Sobol sequence.
+
+    Args:
+        frame: The results.
+        column: The measure of the error; its mean over the seeds is interpolated
+            between the checkpoints.
+
+    Returns:
+        A row for every observer and rule: the ``share`` of the answers of the Sobol
+        sequence, infinite if the error is not reached.
+    """
+    keys = ["function", "alternatives", "inference"]
+    means = frame.group_by(*keys, "rule", "trials").agg(pl.col(column).mean())
+    rows = []
+    for key, group in means.sort("trials").group_by(keys):
+        sobol = group.filter(rule="sobol")
+        for (rule,), curve in group.filter(pl.col("rule") != "sobol").group_by("rule"):
+            common = sobol.filter(pl.col("trials").is_in(curve["trials"].implode()))
+            if common.is_empty():
+                continue
+            last, error = common.select("trials", column).row(-1)
+            points = curve.select("trials", column).rows()
+            rows.append([*key, rule, _first_below(points, error) / last])
+    schema = [*keys, "rule", "share"]
+    return pl.DataFrame(rows, schema=schema, orient="row").sort(schema[:4])
+
+
+def _first_below(points: list[tuple[int, float]], value: float) -> float:
+    """Where a line through points first falls to a value; infinite if nowhere."""
+    if points[0][1] <= value:
+        return float(points[0][0])
+    for (x0, y0), (x1, y1) in pairwise(points):
+        if y1 <= value:
+            return x0 + (y0 - value) / (y0 - y1) * (x1 - x0)
+    return math.inf
+
+
+def _compare(frame: pl.DataFrame) -> str:
+    """How many of the Sobol sequence's answers rules need, by each measure."""
+    keys = ["function", "alternatives", "inference", "rule"]
+    measures = ("threshold", "volume", "brier")
+    tables = [answers_needed(frame, name).rename({"share": name}) for name in measures]
+    joined = tables[0].join(tables[1], on=keys).join(tables[2], on=keys)
+    rows = []
+    for row in joined.iter_rows():
+        shares = ["more" if math.isinf(x) else f"{100 * x:.0f} %" for x in row[4:]]
+        rows.append([" ".join(map(str, row[:3])), f"`{row[3]}`", *shares])
+    return (
+        "## Answers needed\n\nFor the mean error that the Sobol sequence has at its "
+        "last checkpoint, as a share of its answers; interpolated between checkpoints, "
+        "the first of which is after 25.\n\n"
+        + format_table(["observer", "rule", *measures], rows)
+    )
 
 
 def _format(frame: pl.DataFrame, column: str, scale: float) -> str:
@@ -251,6 +331,9 @@ def _format(frame: pl.DataFrame, column: str, scale: float) -> str:
         cells = []
         for trials in CHECKPOINTS:
             values = 100 * scale * group.filter(pl.col("trials") == trials)[column]
+            if not len(values):
+                cells.append(None)
+                continue
             error = float(values.std() or 0.0) / math.sqrt(len(values))  # pyright: ignore
             cells.append(f"{values.mean():.1f} ± {error:.1f}")
         rows.append([" ".join(map(str, key[:3])), f"`{key[3]}`", *cells])

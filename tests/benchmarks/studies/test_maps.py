@@ -27,7 +27,7 @@ class TestMaps:
         main(arguments)
         assert "contrast-2-ep-map-mi is finished" in capsys.readouterr().out
         report = (tmp_path / "map" / "report.md").read_text()
-        assert report.count("| contrast 2 ep | `map-mi` |") == 3
+        assert report.count("| contrast 2 ep | `map-mi` |") == 4
         main(arguments)  # all is finished
         assert "is finished" not in capsys.readouterr().out
 
@@ -52,6 +52,41 @@ class TestMaps:
         torch.testing.assert_close(
             task.success(trials), double([0.5, 1.0, 0.75]), rtol=0, atol=2e-3
         )
+
+
+class TestPublishedFunctions:
+    """By hand at x = 0.5: the width is 2 (0.05 + 0.4 · 0.81 · 0.25) = 0.262."""
+
+    def test_detection(self) -> None:
+        value = maps.detection(double(0.5), double(-0.9))
+        assert abs(float(value) - (0.4 / 0.262 - 4)) < 1e-12
+
+    def test_discrimination(self) -> None:
+        task = maps.Task("discrimination", 2, "ep", "sobol", 1)
+        success = task.success(double([[0.5, -1.0], [0.5, -0.9]]))
+        expected = torch.special.ndtr(double([0.0, 0.2 / 0.262]))
+        torch.testing.assert_close(success, expected, rtol=0, atol=1e-9)
+
+
+def test_answers_needed() -> None:
+    curves = {"sobol": [0.5, 0.4, 0.3], "bald": [0.4, 0.2, 0.1], "random": [0.6] * 3}
+    frame = pl.concat(
+        pl.DataFrame(
+            {
+                "function": ["f"] * 3,
+                "alternatives": [2] * 3,
+                "inference": ["ep"] * 3,
+                "rule": [rule] * 3,
+                "trials": [50, 100, 150],
+                "volume": errors,
+            }
+        )
+        for rule, errors in curves.items()
+    )
+    shares = maps.answers_needed(frame, "volume").select("rule", "share").rows()
+    assert [rule for rule, _ in shares] == ["bald", "random"]
+    assert abs(shares[0][1] - 0.5) < 1e-12  # 75 of 150
+    assert shares[1][1] == float("inf")
 
 
 class TestSearches:
