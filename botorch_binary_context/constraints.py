@@ -15,7 +15,7 @@ from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.exceptions.errors import BotorchError
 from torch import Tensor
 
-from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.context import ContextSpace, normalize_context_dims
 from botorch_binary_context.functionals import VALUE
 from botorch_binary_context.goals import Goal
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -202,3 +202,38 @@ class Safety:
         mean, variance = model.moments(X)
         lowest = mean - NormalDist().inv_cdf(self.confidence) * variance.sqrt()
         return lowest - model.likelihood.contrast_at(self.level)
+
+
+def hold_column(
+    space: ContextSpace, column: int, value: float
+) -> tuple[ContextSpace, Constraints]:
+    r"""The box of trials of one subject, or of now.
+
+    The column becomes a context that is not chosen: its reference is the value, for
+    recommendations, and a constraint holds it there, for suggestions.
+
+    Args:
+        space: The box of the trials, whose column it is: of the contexts or of the
+            parameters.
+        column: The column; a negative one counts from the end.
+        value: Its value: the number of the subject, or of the trial.
+
+    Returns:
+        The box, and the constraint.
+
+    Example:
+        >>> now, held = hold_column(space, -1, 57)
+        >>> trial = suggest(model, now, constraints=held)
+        >>> best = recommend(model, now)
+    """
+    (held,) = normalize_context_dims([column], space.dim)
+    bounds = space.bounds.clone()
+    bounds[0, held] = bounds[0, held].clamp_max(value)
+    bounds[1, held] = bounds[1, held].clamp_min(value)
+    reference = dict(
+        zip(space.context_dims, space.reference_context.tolist(), strict=True)
+    )
+    reference[held] = float(value)
+    columns = sorted(reference)
+    moved = ContextSpace(bounds, columns, [reference[i] for i in columns])
+    return moved, Constraints(fixed_features={held: float(value)})

@@ -26,10 +26,22 @@ from botorch_binary_context.acquisition import (
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
 from botorch_binary_context.category_kernel import CategoryKernel
-from botorch_binary_context.constraints import Constraints, NoTrialLeftError, Safety
+from botorch_binary_context.column_kernels import (
+    ColumnKernel,
+    DriftKernel,
+    SameKernel,
+    SubjectKernel,
+)
+from botorch_binary_context.constraints import (
+    Constraints,
+    NoTrialLeftError,
+    Safety,
+    hold_column,
+)
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.diagnostics import ApproximationCheck, check_approximation
 from botorch_binary_context.experiment import Experiment
+from botorch_binary_context.feasibility import Feasibility, feasibility_gp
 from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
 from botorch_binary_context.goals import (
     AtContext,
@@ -123,6 +135,7 @@ __all__ = [
     "BinaryUpperConfidenceBound",
     "CategoryKernel",
     "ClassProbability",
+    "ColumnKernel",
     "CombineParameters",
     "ConfidenceLikelihood",
     "Constraints",
@@ -134,10 +147,12 @@ __all__ = [
     "ContextualJointEntropySearch",
     "DIFFERENCE",
     "DUEL_RULES",
+    "DriftKernel",
     "ExactPosterior",
     "ExpectedAbsoluteVolumeChange",
     "ExpectedBestOption",
     "Experiment",
+    "Feasibility",
     "Functional",
     "GlobalMutualInformation",
     "Goal",
@@ -168,10 +183,12 @@ __all__ = [
     "Rule",
     "Safety",
     "SampledKnowledgeGradient",
+    "SameKernel",
     "SearchOptions",
     "Selection",
     "StoppingRule",
     "Straddle",
+    "SubjectKernel",
     "TargetedInformation",
     "ThresholdMap",
     "TiesLikelihood",
@@ -186,7 +203,9 @@ __all__ = [
     "draw_psychometric_functions",
     "draw_sample_paths",
     "draw_weight_space_paths",
+    "feasibility_gp",
     "gen_one_shot_knowledge_gradient_initial_conditions",
+    "hold_column",
     "inference",
     "population_prior",
     "probability",

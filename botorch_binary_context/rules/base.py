@@ -15,6 +15,7 @@ from torch import Tensor
 
 from botorch_binary_context.constraints import Constraints, Safety
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.feasibility import Feasibility
 from botorch_binary_context.goals import AtContext, AtReference, Goal, ThresholdMap
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import (
@@ -29,7 +30,7 @@ from botorch_binary_context.trials import TrialSpace
 NUM_POINT_SETS = 8
 COARSE_GAIN = 1e-6
 COARSE_EVALUATIONS = 40
-# Contexts among which parameters should be safe in one.
+# Contexts among which parameters should be safe and feasible in one.
 NUM_CONTEXTS = 16
 # Random trials among which the first safe one is taken.
 NUM_RANDOM_TRIALS = 512
@@ -53,6 +54,7 @@ class Selection:
         pending: The pending trials, in the layout of ``train_X``, if there are any.
         constraints: What the rows of trials may be.
         safe: Which trials are safe.
+        feasibility: Which trials are feasible.
     """
 
     model: LatentGP
@@ -64,6 +66,7 @@ class Selection:
     pending: Tensor | None = None
     constraints: Constraints | None = None
     safe: Safety | None = None
+    feasibility: Feasibility | None = None
 
     @cached_property
     def trials(self) -> TrialSpace:
@@ -159,8 +162,8 @@ class Selection:
     def _among_safe(
         self, score: Callable[[Tensor], Tensor]
     ) -> Callable[[Tensor], Tensor]:
-        """A score of parameters that avoids those that are safe in no context."""
-        if self.safe is None:
+        """A score of parameters that avoids those that may be tested in no context."""
+        if not self.is_restricted:
             return score
         contexts = [self.context]
         if self.context is None and self.space.num_contexts > 0:
@@ -175,18 +178,26 @@ class Selection:
         return guarded
 
     def slack(self, trials: Tensor) -> Tensor:
-        r"""By how much trials are safe.
+        r"""By how much trials are safe and feasible.
 
         Args:
             trials: ``r x batch_shape x num_rows x d`` trials.
 
         Returns:
             A ``r x batch_shape`` tensor, negative where they are not; infinite if
-            safety was not asked for.
+            neither was asked for.
         """
-        if self.safe is None:
-            return trials.new_full(trials.shape[:-2], torch.inf)
-        return self.safe.slack(self.answered_model, trials)
+        slack = trials.new_full(trials.shape[:-2], torch.inf)
+        if self.safe is not None:
+            slack = self.safe.slack(self.answered_model, trials)
+        if self.feasibility is not None:
+            slack = torch.minimum(slack, self.feasibility.slack(trials))
+        return slack
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether trials have to be safe or feasible."""
+        return self.safe is not None or self.feasibility is not None
 
     def draw_safe(self, draw: Callable[[int], Tensor]) -> Tensor:
         r"""A random trial, a safe one if safety was asked for and one is drawn.
@@ -205,8 +216,8 @@ class Selection:
         return trials.gather(0, index)[0]
 
     def _guard(self, score: Callable[[Tensor], Tensor], trials: Tensor) -> Tensor:
-        """The score of trials, if they are safe."""
-        if self.safe is None:
+        """The score of trials, if they are safe and feasible."""
+        if not self.is_restricted:
             return score(trials)
         return avoid(score(trials), self.slack(trials))
 

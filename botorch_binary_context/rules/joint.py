@@ -87,7 +87,7 @@ def search_knowledge_gradient(
     Returns:
         A ``batch_shape x num_rows x d`` tensor.
     """
-    if selection.safe is not None:
+    if selection.is_restricted:
         return selection.maximize_trial(nested.evaluate, options)
     trials = selection.trials
     variables, _ = maximize_knowledge_gradient(

@@ -106,7 +106,13 @@ def hallucinate(model: LatentGP) -> LatentGP:
 def by_uncertain_challenge(selection: Selection) -> Tensor:
     r"""A duel of the maximally uncertain challenger and the incumbent (MUC)."""
     model, space, goal = selection.model, selection.space, selection.target
-    incumbent, _ = maximize_posterior_mean(model, space, selection.options, goal=goal)
+    if selection.is_restricted:
+        incumbent = selection.maximize_goal(lambda x: goal.mean(model, space, x))
+        incumbent = incumbent.squeeze(-2)
+    else:
+        incumbent, _ = maximize_posterior_mean(
+            model, space, selection.options, goal=goal
+        )
     challenger = selection.maximize_goal(
         lambda x: goal.challenge(model, space, x, incumbent)
     )

@@ -30,13 +30,14 @@ from botorch_binary_context.constraints import (
     Safety,
 )
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.feasibility import Feasibility
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.goals import AtContext, AtReference, Goal, ThresholdMap
 from botorch_binary_context.goals.base import match_contexts, read_contexts
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.numerics.optim import SearchOptions, maximize
-from botorch_binary_context.rules.base import Rule, Selection
+from botorch_binary_context.rules.base import Rule, Selection, avoid
 from botorch_binary_context.rules.registry import check_rule
 from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES
 
@@ -56,6 +57,7 @@ def suggest(
     context: Tensor | Sequence[float] | float | None = None,
     constraints: Constraints | None = None,
     safe: Safety | None = None,
+    feasibility: Feasibility | None = None,
 ) -> Tensor:
     r"""The next trials to run, for every element of the model's batch.
 
@@ -83,6 +85,8 @@ def suggest(
         constraints: Linear constraints, fixed columns and discrete choices.
         safe: Which trials are safe, if only such may be suggested. If none is left, a
             ``NoTrialLeftError`` says so.
+        feasibility: Which trials are feasible, by a model of its own, if only such may
+            be suggested; the same error says if none is left.
 
     Returns:
         ``batch_shape x q x d`` trials or ``batch_shape x q x 2 x d`` duels, whose two
@@ -105,6 +109,8 @@ def suggest(
         _check_constraints(constraints, space)
     if safe is not None:
         check_kind("safe", safe, Safety)
+    if feasibility is not None:
+        check_kind("feasibility", feasibility, Feasibility)
     with _without_inference_mode(model) as model:
         model, choose = _find_rule(model, rule)
         space = match_space(space, model)
@@ -119,6 +125,7 @@ def suggest(
             given,
             constraints=constraints,
             safe=safe,
+            feasibility=feasibility,
         )
         with manual_seed(seed), frozen(model), torch.no_grad():
             if pending is not None:
@@ -170,16 +177,18 @@ def _choose_one(choose: Rule, selection: Selection) -> Tensor:
 
 
 def _keep_rules(selection: Selection, rows: Tensor) -> Tensor:
-    """The trial, if it is safe, otherwise the safest; all constraints are met."""
+    """The trial, if it may be tested, else the safest; all constraints are met."""
     if selection.constraints is not None:
         rows = _meet(selection.constraints, selection.space, rows)
-    if selection.safe is None:
+    if not selection.is_restricted:
         return rows
     safest = selection.maximize_trial(selection.slack)
     if not bool((selection.slack(safest) >= 0).all()):
+        wanted = {"safe": selection.safe, "feasibility": selection.feasibility}
+        asked = {name: value for name, value in wanted.items() if value is not None}
         raise NoTrialLeftError(
-            f"Expected ``safe`` to leave trials, but no trial has {selection.safe}: "
-            "the safest is short of it by "
+            f"Expected ``{'`` and ``'.join(asked)}`` to leave trials, but no trial has "
+            f"{' and '.join(map(str, asked.values()))}: the best is short of it by "
             f"{-float(selection.slack(safest).min()):.3g} of the latent function."
         )
     is_safe = (selection.slack(rows.unsqueeze(0))[0] >= 0)[..., None, None]
@@ -230,6 +239,7 @@ def recommend(
     seed: int = 0,
     goal: Goal | None = None,
     constraints: Constraints | None = None,
+    feasibility: Feasibility | None = None,
 ) -> Tensor:
     r"""The inferred best parameters, for every element of the model's batch.
 
@@ -243,6 +253,8 @@ def recommend(
         goal: What the parameters should be good at, by default in the reference
             context.
         constraints: Linear constraints, fixed columns and discrete choices.
+        feasibility: Which parameters are feasible, in all contexts of the goal, if only
+            such may be recommended.
 
     Returns:
         A ``batch_shape x (d - m)`` tensor of parameters.
@@ -259,11 +271,39 @@ def recommend(
             if constraints is not None:
                 _check_constraints(constraints, space)
                 goal = constraints.restrict(goal, space)
-            best, _ = maximize_posterior_mean(model, space, options, seed, goal)
+            if feasibility is None:
+                best, _ = maximize_posterior_mean(model, space, options, seed, goal)
+            else:
+                best = _best_feasible(model, space, options, seed, goal, feasibility)
             if constraints is None:
                 return best
             rows = _meet(constraints, space, space.at_reference(best))
             return space.parameters(rows)
+
+
+def _best_feasible(
+    model: LatentGP,
+    space: ContextSpace,
+    options: SearchOptions,
+    seed: int,
+    goal: Goal,
+    feasibility: Feasibility,
+) -> Tensor:
+    """The best parameters among those that are feasible."""
+
+    def slack(x: Tensor) -> Tensor:
+        return feasibility.slack(goal.rows(space, x))
+
+    def score(x: Tensor) -> Tensor:
+        return avoid(goal.mean(model, space, x), slack(x))
+
+    bounds, shape = space.parameter_bounds, model.batch_shape
+    best = maximize(score, bounds, shape, options, seed=seed)[0]
+    if not bool((slack(best.unsqueeze(0)) >= 0).all()):
+        raise NoTrialLeftError(
+            f"Expected ``feasibility`` to leave parameters, but none has {feasibility}."
+        )
+    return best
 
 
 def _check_arguments(

@@ -29,6 +29,12 @@ from gpytorch.kernels import (
 from torch import Tensor
 
 from botorch_binary_context.category_kernel import CategoryKernel
+from botorch_binary_context.column_kernels import (
+    ColumnKernel,
+    DriftKernel,
+    SameKernel,
+    SubjectKernel,
+)
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
@@ -206,6 +212,31 @@ def _additive(kernel: AdditiveContextKernel, options: FeatureOptions) -> Feature
     return features
 
 
+def _column(kernel: ColumnKernel, options: FeatureOptions) -> Features:
+    """What is shared, and what is own times features of the column."""
+    columns = torch.arange(options.dim, device="cpu")
+    column, rest = (options.select(part.tolist()) for part in kernel.split(columns))
+    shared = kernel_features(kernel.shared_kernel, rest)
+    own = kernel_features(kernel.own_kernel, rest)
+    factor = kernel_features(kernel.column_kernel, column)
+
+    def features(X: Tensor) -> Tensor:
+        c, z = kernel.split(X)
+        return _concatenate([shared(z), _outer(factor(c), own(z))])
+
+    return features
+
+
+def _same(kernel: SameKernel, options: FeatureOptions) -> Features:
+    """A column for each value."""
+
+    def features(X: Tensor) -> Tensor:
+        values = torch.arange(kernel.num_values, dtype=X.dtype, device=X.device)
+        return (values == X).to(X)
+
+    return features
+
+
 def _outer(first: Tensor, second: Tensor) -> Tensor:
     """All products of two sets of features."""
     return (first.unsqueeze(-1) * second.unsqueeze(-2)).flatten(-2)
@@ -229,4 +260,8 @@ _MAKERS: dict[type[Kernel], Callable[[Any, FeatureOptions], Features]] = {
     CategoryKernel: _categories,
     MultiplicativeContextKernel: _multiplicative,
     AdditiveContextKernel: _additive,
+    ColumnKernel: _column,
+    SubjectKernel: _column,
+    DriftKernel: _column,
+    SameKernel: _same,
 }

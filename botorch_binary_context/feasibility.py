@@ -1,0 +1,95 @@
+r"""
+Trials that cannot be tested, or should not be: a second outcome with its own model.
+
+Some settings give no answer at all: a lens that nobody can look through, a stimulus
+that is unpleasant. Whether a trial was feasible is an outcome of one bit like any
+other, and a model of it says where further trials are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from botorch.models.transforms.input import Normalize
+from gpytorch.means import ConstantMean
+from torch import Tensor
+
+from botorch_binary_context.checks import check_kind
+from botorch_binary_context.constraints import Safety
+from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.models.binary_gp import BinaryGP
+from botorch_binary_context.models.defaults import default_covar_module
+from botorch_binary_context.models.latent_gp import LatentGP
+
+# Before any trial 19 of 20 are expected to be feasible, give or take the kernel.
+PRIOR_MEAN = 3.678
+
+
+@dataclass(frozen=True, eq=False)
+class Feasibility:
+    r"""Only trials that are likely to be feasible.
+
+    A trial is, if each of its rows has a probability of at least ``level``, with the
+    given confidence; so both sides of a duel have to be.
+
+    Attributes:
+        model: The model of whether rows are feasible, for example of
+            :func:`feasibility_gp`.
+        level: The least probability to be feasible.
+        confidence: The probability, given the trials so far, that it is reached.
+
+    Example:
+        >>> feasibility = Feasibility(feasibility_gp(shown, could_be_tested, space))
+        >>> trial = suggest(model, space, feasibility=feasibility)
+        >>> best = recommend(model, space, feasibility=feasibility)
+    """
+
+    model: LatentGP
+    level: float = 0.5
+    confidence: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_kind("model", self.model, LatentGP)
+        self._rows  # noqa: B018  checks the numbers
+
+    @property
+    def _rows(self) -> Safety:
+        """The same about one row of a trial."""
+        return Safety(self.level, self.confidence)
+
+    def slack(self, X: Tensor) -> Tensor:
+        r"""By how much trials are feasible, in units of the model's latent function.
+
+        Args:
+            X: ``t x batch_shape x q x d`` rows of trials.
+
+        Returns:
+            A ``t x batch_shape`` tensor; negative where they are not.
+        """
+        rows = X.movedim(-2, 0).unsqueeze(-2)  # q x t x batch_shape x 1 x d
+        return self._rows.slack(self.model.eval(), rows).amin(dim=0)
+
+
+def feasibility_gp(train_X: Tensor, train_Y: Tensor, space: ContextSpace) -> BinaryGP:
+    r"""A model of which trials are feasible, most of which are expected to be.
+
+    Args:
+        train_X: The rows that were shown, ``batch_shape x n x d``; ``n`` may be zero.
+            The two sides of a duel are two rows.
+        train_Y: Whether they were feasible, ``batch_shape x n x 1``: 1 or 0.
+        space: The box of the trials.
+
+    Returns:
+        The model, with a set of hyperparameters for each element of the batch.
+    """
+    mean = ConstantMean()
+    mean.initialize(constant=torch.tensor(PRIOR_MEAN)).requires_grad_(False)
+    kernel = default_covar_module(space.dim, train_X.shape[:-2])
+    return BinaryGP(
+        train_X,
+        train_Y,
+        covar_module=kernel.to(train_X),
+        mean_module=mean.to(train_X),
+        input_transform=Normalize(space.dim, bounds=space.bounds),
+    )
