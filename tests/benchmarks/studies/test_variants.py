@@ -146,4 +146,5 @@ class TestReports(StrictTestCase):
         means = regrets.group_by("rule", "variant").agg(pl.col("regret").mean())
         one = means.filter(rule="ucb-ald", variant="one by one")["regret"].item()
         self.assertAlmostEqual(one, 0.995, places=5)
-        self.assertIn("| `ucb-ald` | all | 0.995 | 1.495 | +50% | 0 of 1 |", text)
+        self.assertIn("| `ucb-ald` | all |  |  | +50% | 0 of 1 |", text)
+        self.assertIn("| `ucb-ald` | Levy | 0.995 | 1.495 | +50% |  |", text)
