@@ -10,6 +10,7 @@ from botorch.exceptions import InputDataError
 from benchmarks.speed import command as speed
 from benchmarks.studies import (
     hyperparameters,
+    information,
     maps,
     refraction,
     report,
@@ -26,6 +27,7 @@ COMMANDS = (
     report,
     store,
     maps,
+    information,
     searches,
 )
 

@@ -77,7 +77,7 @@ class OrdinalLikelihood(RatedLikelihood):
         upper = torch.cat([edges[:1], edges])
         lower = torch.cat([edges, edges[-1:]])
         number = torch.arange(len(upper), device=contrast.device)
-        number = number.reshape(-1, *[1] * contrast.ndim).expand_as(upper)
+        number = number.reshape(-1, *[1] * (upper.ndim - 1)).expand_as(upper)
         return Intervals.between(
             lower, upper, no_lower=number == len(upper) - 1, no_upper=number == 0
         )

@@ -22,7 +22,7 @@ from torch import Tensor
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.errors import quote
 from botorch_binary_context.inference import Inference
-from botorch_binary_context.likelihoods import ProbitLikelihood
+from botorch_binary_context.likelihoods import OutcomeLikelihood, ProbitLikelihood
 from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models.binary_gp import BinaryGP
 from botorch_binary_context.models.coordinates import (
@@ -52,6 +52,7 @@ def psychometric_gp(
     combinations: Tensor | Sequence[Sequence[float]] | None = None,
     inference: Inference | None = None,
     slope: str = "constant",
+    likelihood: OutcomeLikelihood | None = None,
 ) -> BinaryGP:
     r"""A model of a psychometric function that the parameters shift.
 
@@ -82,6 +83,8 @@ def psychometric_gp(
             context as well as the level: by about 2 around 6, for contexts in [-1, 1].
             :func:`~botorch_binary_context.draw_psychometric_functions` gives slopes
             and thresholds.
+        likelihood: How trials are answered, such as a ``RatingLikelihood``, in the
+            place of pass/fail outcomes with the two rates.
 
     Returns:
         The model, with a set of hyperparameters for each element of the batch.
@@ -105,10 +108,12 @@ def psychometric_gp(
         if combinations is None
         else CombineParameters(space, combinations)
     )
+    if likelihood is None:
+        likelihood = ProbitLikelihood(guess_rate, lapse_rate)
     return BinaryGP(
         train_X,
         train_Y,
-        likelihood=ProbitLikelihood(guess_rate, lapse_rate),
+        likelihood=likelihood,
         covar_module=kernel.to(train_X),
         mean_module=mean.to(train_X),
         input_transform=coordinates,

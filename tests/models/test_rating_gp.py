@@ -239,6 +239,22 @@ def test_a_fit_learns_how_often_raters_tie():
         assert abs(float(likelihood.width.detach()) - true) < 0.5 * (true + 0.2)
 
 
+def test_elements_of_a_batch_have_their_own_thresholds():
+    X, Y = ROWS.expand(2, 3, 2), double([[4.0], [0.0], [2.0]]).expand(2, 3, 1)
+    whole = RatingGP(X, Y, covar_module=simple_kernel())
+    widths = double([[0.5, 1.0, 2.0], [1.0, 0.3, 0.7]])
+    likelihood: Any = whole.likelihood
+    constraint = likelihood.raw_widths_constraint
+    likelihood.initialize(raw_widths=constraint.inverse_transform(widths))
+    found = whole.posterior(TEST)
+    for i in range(2):
+        alone = RatingLikelihood(5, widths=widths[i].tolist(), learn_widths=False)
+        model = RatingGP(ROWS, Y[i], likelihood=alone, covar_module=simple_kernel())
+        torch.testing.assert_close(
+            found.mean[i], model.posterior(TEST).mean, rtol=1e-4, atol=1e-4
+        )
+
+
 def test_defaults_and_errors():
     model = RatingGP(ROWS, double([[4.0], [0.0], [2.0]]))
     assert model.likelihood.num_outcomes == 5
