@@ -6,7 +6,13 @@ from botorch_binary_context.experiment.angles import Periodic
 from botorch_binary_context.experiment.estimates import Estimate, Loss, Threshold
 from botorch_binary_context.experiment.events import Event
 from botorch_binary_context.experiment.experiment import Experiment
-from botorch_binary_context.experiment.feedback import Duels, PassFail
+from botorch_binary_context.experiment.feedback import (
+    Confidence,
+    Duels,
+    DuelsWithTies,
+    PassFail,
+    Ratings,
+)
 from botorch_binary_context.experiment.goal import NamedGoal
 from botorch_binary_context.experiment.lens import Lens
 from botorch_binary_context.experiment.logbook import Logbook
@@ -24,8 +30,10 @@ from botorch_binary_context.experiment.variables import (
 
 __all__ = [
     "Categorical",
+    "Confidence",
     "Context",
     "Duels",
+    "DuelsWithTies",
     "Estimate",
     "Event",
     "Experiment",
@@ -38,6 +46,7 @@ __all__ = [
     "PassFail",
     "Periodic",
     "Progress",
+    "Ratings",
     "Real",
     "Recommendation",
     "Settings",

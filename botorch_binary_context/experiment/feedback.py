@@ -17,10 +17,9 @@ from botorch_binary_context.experiment.toml_tables import choose, make
 
 if TYPE_CHECKING:
     from botorch_binary_context.functionals import Functional
-    from botorch_binary_context.likelihoods import (
-        PreferenceLikelihood,
-        ProbitLikelihood,
-    )
+    from botorch_binary_context.likelihoods import OutcomeLikelihood
+
+MAX_RATING = 20
 
 
 class Feedback(ABC):
@@ -28,17 +27,25 @@ class Feedback(ABC):
 
     Attributes:
         kind: Its name.
-        outcomes: The names of the outcomes 0 and 1.
         num_sides: How many sets of parameters a trial shows.
         default_rule: The rule if none is given.
         default_kernel: The kernel if none is given and there are contexts.
     """
 
     kind: ClassVar[str]
-    outcomes: ClassVar[tuple[str, str]]
     num_sides: ClassVar[int]
     default_rule: ClassVar[str]
     default_kernel: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def outcomes(self) -> tuple[str, ...]:
+        """The names of the outcomes, from the label 0 up."""
+
+    @property
+    def numbers(self) -> dict[float, int]:
+        """The labels that numbers stand for."""
+        return {0.0: 0, 1.0: 1}
 
     @property
     @abstractmethod
@@ -51,7 +58,7 @@ class Feedback(ABC):
         """The rules there are."""
 
     @abstractmethod
-    def likelihood(self) -> ProbitLikelihood:
+    def likelihood(self) -> OutcomeLikelihood:
         r"""The likelihood of the outcomes.
 
         Returns:
@@ -59,58 +66,58 @@ class Feedback(ABC):
         """
 
     def parse(self, outcome: Any) -> int:
-        r"""The outcome that is meant.
+        r"""The label of the outcome that is meant.
 
         Args:
-            outcome: 0 or 1 (a bool or a number), or the name of an outcome.
+            outcome: The name of an outcome, or a number that stands for one (1 or 0, or
+                a bool, if there are two).
 
         Returns:
-            0 or 1.
+            The label, from 0.
         """
         if isinstance(outcome, str):
             text = outcome.strip().lower()
-            names = {"0": 0, "1": 1, self.outcomes[0]: 0, self.outcomes[1]: 1}
-            if text in names:
-                return names[text]
+            if text in self.outcomes:
+                return self.outcomes.index(text)
+            outcome_number = to_number(text) if text[:1].isdigit() else None
+        elif isinstance(outcome, bool) and len(self.outcomes) > 2:
+            outcome_number = None
         else:
-            try:
-                number = float(outcome)
-            except (TypeError, ValueError, OverflowError):
-                number = -1.0
-            if number in (0.0, 1.0):
-                return int(number)
+            outcome_number = to_number(outcome)
+        label = None if outcome_number is None else self.numbers.get(outcome_number)
+        if label is not None:
+            return label
         raise InputDataError(
-            f"Expected ``outcome`` to be {self.outcomes[1]!r} or 1, or "
-            f"{self.outcomes[0]!r} or 0, but got {quote(outcome)}."
+            f"Expected ``outcome`` to be {self._expected()}, but got {quote(outcome)}."
         )
 
+    def _expected(self) -> str:
+        """What can be answered, in words."""
+        standing = {label: number for number, label in self.numbers.items()}
+        words = [
+            repr(name) + (f" or {standing[label]:g}" if label in standing else "")
+            for label, name in enumerate(self.outcomes)
+        ]
+        return ", or ".join(words[::-1])
 
-@dataclass(frozen=True)
-class PassFail(Feedback):
-    r"""A test is passed or failed.
+    def show(self, label: int) -> int | str:
+        r"""An outcome as it is written into tables, which :meth:`parse` reads.
 
-    Attributes:
-        guess_rate: The chance to pass without any ability: ``1/n`` in a choice of one
-            among ``n``; a number, or a text such as "1/26".
-        lapse_rate: The chance to fail in spite of it; a number or a text.
-    """
+        Args:
+            label: Its label.
 
-    kind: ClassVar[str] = "pass/fail"
-    outcomes: ClassVar[tuple[str, str]] = ("fail", "pass")
+        Returns:
+            1 or 0 if there are two outcomes, otherwise the name.
+        """
+        return label if len(self.outcomes) == 2 else self.outcomes[label]
+
+
+class SingleSide(Feedback):
+    r"""A trial shows one set of parameters, and its answer tells how good they are."""
+
     num_sides: ClassVar[int] = 1
     default_rule: ClassVar[str] = "ucb99-ald"
     default_kernel: ClassVar[str] = "additive"
-    guess_rate: float | str = 0.0
-    lapse_rate: float | str = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("guess_rate", "lapse_rate"):
-            object.__setattr__(self, name, _parse_rate(name, getattr(self, name)))
-        if float(self.guess_rate) + float(self.lapse_rate) >= 1.0:
-            raise InputDataError(
-                "Expected ``guess_rate`` and ``lapse_rate`` to sum to less than 1, but "
-                f"got {self.guess_rate} and {self.lapse_rate}."
-            )
 
     @property
     def functional(self) -> Functional:
@@ -126,7 +133,30 @@ class PassFail(Feedback):
 
         return BINARY_RULES
 
-    def likelihood(self) -> ProbitLikelihood:
+
+@dataclass(frozen=True)
+class PassFail(SingleSide):
+    r"""A test is passed or failed.
+
+    Attributes:
+        guess_rate: The chance to pass without any ability: ``1/n`` in a choice of one
+            among ``n``; a number, or a text such as "1/26".
+        lapse_rate: The chance to fail in spite of it; a number or a text.
+    """
+
+    kind: ClassVar[str] = "pass/fail"
+    guess_rate: float | str = 0.0
+    lapse_rate: float | str = 0.0
+
+    def __post_init__(self) -> None:
+        _set_rates(self)
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """A fail and a pass."""
+        return "fail", "pass"
+
+    def likelihood(self) -> OutcomeLikelihood:
         r"""A probit with the two rates."""
         from botorch_binary_context.likelihoods import ProbitLikelihood
 
@@ -135,13 +165,27 @@ class PassFail(Feedback):
 
 @dataclass(frozen=True)
 class Duels(Feedback):
-    r"""Two sets of parameters are compared in one context, and one is preferred."""
+    r"""Two sets of parameters are compared in one context, and one is preferred.
+
+    Attributes:
+        lapse_rate: The chance that careless raters choose the side that is clearly
+            worse; a number or a text such as "1/50".
+    """
 
     kind: ClassVar[str] = "duels"
-    outcomes: ClassVar[tuple[str, str]] = ("second", "first")
     num_sides: ClassVar[int] = 2
     default_rule: ClassVar[str] = "muc-target"
     default_kernel: ClassVar[str] = "product"
+    lapse_rate: float | str = 0.0
+
+    def __post_init__(self) -> None:
+        rate = _parse_rate("lapse_rate", self.lapse_rate, highest=0.5)
+        object.__setattr__(self, "lapse_rate", rate)
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The preferred side."""
+        return "second", "first"
 
     @property
     def functional(self) -> Functional:
@@ -157,15 +201,145 @@ class Duels(Feedback):
 
         return DUEL_RULES
 
-    def likelihood(self) -> PreferenceLikelihood:
+    def likelihood(self) -> OutcomeLikelihood:
         r"""A probit of the difference."""
         from botorch_binary_context.likelihoods import PreferenceLikelihood
 
-        return PreferenceLikelihood()
+        return PreferenceLikelihood(float(self.lapse_rate))
+
+
+@dataclass(frozen=True)
+class DuelsWithTies(Duels):
+    r"""Two sets of parameters are compared, and one is preferred, or neither.
+
+    How small a difference is not noticed is learned from the answers.
+
+    Attributes:
+        lapse_rate: The chance of another answer than the one that is clear, of careless
+            raters; a number or a text such as "1/50".
+    """
+
+    kind: ClassVar[str] = "duels with ties"
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The preferred side, or a tie."""
+        return "second", "tie", "first"
+
+    @property
+    def numbers(self) -> dict[float, int]:
+        """As in duels, and 0.5 for a tie."""
+        return {0.0: 0, 0.5: 1, 1.0: 2}
+
+    def likelihood(self) -> OutcomeLikelihood:
+        r"""An ordered probit of the difference."""
+        from botorch_binary_context.likelihoods import TiesLikelihood
+
+        return TiesLikelihood(lapse_rate=float(self.lapse_rate))
+
+
+@dataclass(frozen=True)
+class Confidence(SingleSide):
+    r"""A test is passed or failed, and it is said whether that was sure.
+
+    Sure answers tell that the test was far from turning out the other way; how far is
+    learned from the answers.
+
+    Attributes:
+        guess_rate: The chance to pass without any ability: ``1/n`` in a choice of one
+            among ``n``; a number, or a text such as "1/26".
+        lapse_rate: The chance to fail in spite of it; a number or a text.
+    """
+
+    kind: ClassVar[str] = "confidence"
+    guess_rate: float | str = 0.0
+    lapse_rate: float | str = 0.0
+
+    def __post_init__(self) -> None:
+        _set_rates(self)
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """A fail or a pass, each sure or not."""
+        return "sure-fail", "unsure-fail", "unsure-pass", "sure-pass"
+
+    @property
+    def numbers(self) -> dict[float, int]:
+        """None: the names say it."""
+        return {}
+
+    def likelihood(self) -> OutcomeLikelihood:
+        r"""An ordered probit with the two rates."""
+        from botorch_binary_context.likelihoods import ConfidenceLikelihood
+
+        return ConfidenceLikelihood(float(self.guess_rate), float(self.lapse_rate))
+
+
+@dataclass(frozen=True)
+class Ratings(SingleSide):
+    r"""A trial is rated, from 1 up to the best rating.
+
+    What sets two ratings apart is learned from the answers. A rating in the upper half
+    counts as a success.
+
+    Attributes:
+        best: The best rating, from 2 to 20.
+        lapse_rate: The chance of another rating than the one that is clear, of careless
+            raters; a number or a text such as "1/50".
+    """
+
+    kind: ClassVar[str] = "ratings"
+    best: int = 5
+    lapse_rate: float | str = 0.0
+
+    def __post_init__(self) -> None:
+        if (
+            isinstance(self.best, bool)
+            or not isinstance(self.best, int)
+            or not 2 <= self.best <= MAX_RATING
+        ):
+            raise InputDataError(
+                f"Expected ``best`` to be a whole number from 2 to {MAX_RATING}, but "
+                f"got {quote(self.best)}."
+            )
+        rate = _parse_rate("lapse_rate", self.lapse_rate, highest=1 - 1 / self.best)
+        object.__setattr__(self, "lapse_rate", rate)
+
+    @property
+    def outcomes(self) -> tuple[str, ...]:
+        """The ratings, "1" to the best."""
+        return tuple(str(rating) for rating in range(1, self.best + 1))
+
+    @property
+    def numbers(self) -> dict[float, int]:
+        """The ratings."""
+        return {float(rating): rating - 1 for rating in range(1, self.best + 1)}
+
+    def _expected(self) -> str:
+        return f"a rating from 1 to {self.best}"
+
+    def show(self, label: int) -> int | str:
+        r"""The rating of a label.
+
+        Args:
+            label: Its label.
+
+        Returns:
+            The rating, from 1.
+        """
+        return label + 1
+
+    def likelihood(self) -> OutcomeLikelihood:
+        r"""An ordered probit."""
+        from botorch_binary_context.likelihoods import RatingLikelihood
+
+        return RatingLikelihood(self.best, lapse_rate=float(self.lapse_rate))
 
 
 #: The kinds of feedback by their names.
-FEEDBACKS: dict[str, type[Feedback]] = {kind.kind: kind for kind in (PassFail, Duels)}
+FEEDBACKS: dict[str, type[Feedback]] = {
+    kind.kind: kind for kind in (PassFail, Duels, DuelsWithTies, Confidence, Ratings)
+}
 
 
 def make_feedback(table: Any) -> Feedback:
@@ -187,15 +361,42 @@ def make_feedback(table: Any) -> Feedback:
     return make(kind, table, "feedback")
 
 
-def _parse_rate(name: str, rate: Any) -> float:
+def _set_rates(feedback: PassFail | Confidence) -> None:
+    """Read the rates of guesses and lapses."""
+    for name in ("guess_rate", "lapse_rate"):
+        rate = _parse_rate(name, getattr(feedback, name))
+        object.__setattr__(feedback, name, rate)
+    if float(feedback.guess_rate) + float(feedback.lapse_rate) >= 1.0:
+        raise InputDataError(
+            "Expected ``guess_rate`` and ``lapse_rate`` to sum to less than 1, but "
+            f"got {feedback.guess_rate} and {feedback.lapse_rate}."
+        )
+
+
+def to_number(value: Any) -> float | None:
+    r"""A value as a number.
+
+    Args:
+        value: Anything.
+
+    Returns:
+        The number; None if it is none.
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def _parse_rate(name: str, rate: Any, highest: float = 1.0) -> float:
     """A rate as a number, from a number or a fraction in a text."""
     try:
         number = float(Fraction(rate) if isinstance(rate, str) else rate)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         number = -1.0
-    if isinstance(rate, bool) or not 0.0 <= number < 1.0:
+    if isinstance(rate, bool) or not 0.0 <= number < highest:
         raise InputDataError(
-            f"Expected ``{name}`` to be in [0, 1), a number or a text such as "
-            f"'1/26', but got {quote(rate)}."
+            f"Expected ``{name}`` to be in [0, {highest:g}), a number or a text such "
+            f"as '1/26', but got {quote(rate)}."
         )
     return number

@@ -172,7 +172,8 @@ def _draw_contexts(ax: Axes, model: LatentGP, encoder: Encoder, duels: bool) -> 
     """The first context of every answered trial."""
     rows = model.original_datapoints
     contexts = encoder.context_space.contexts(rows[::2] if duels else rows)
-    outcomes = None if duels else model.train_targets
+    success = model.train_targets >= model.likelihood.passing
+    outcomes = None if duels else success.to(model.train_targets)
     plot_contexts(contexts, outcomes, encoder.context_space, ax=ax)
     ax.set_ylabel(encoder.column_names[0])
     _use_context_units(ax.yaxis, encoder)

@@ -150,7 +150,7 @@ class Surrogate:
         Returns:
             The model, in ``eval`` mode.
         """
-        prior = make_prior(self.settings)
+        prior = self._prior()
         self._set(prior, learned)
         self._set(prior, self.settings.hyperparameters)
         handles = self._handles(prior)
@@ -162,8 +162,9 @@ class Surrogate:
         shown = torch.cat([X, self.rows(pending)]).flatten(0, -2)
         kernel: Any = prior["covariance"]
         mean: Any = prior["mean"]
+        likelihood: Any = prior["likelihood"]
         model = MixedGP(
-            [Observations(X, Y, self.settings.feedback.likelihood())],
+            [Observations(X, Y, likelihood)],
             covar_module=kernel,
             mean_module=mean,
             input_transform=make_coordinates(self.settings, levels, shown),
@@ -184,7 +185,11 @@ class Surrogate:
         """
         model = self.model(trials, {}, levels=False)
         prior = ModuleDict(
-            {"covariance": model.covar_module, "mean": model.mean_module}
+            {
+                "covariance": model.covar_module,
+                "mean": model.mean_module,
+                "likelihood": model.likelihood,
+            }
         )
         handles = {
             name: (module, attribute)
@@ -218,6 +223,12 @@ class Surrogate:
             return False
         return True
 
+    def _prior(self) -> ModuleDict:
+        """The kernel, the mean and the likelihood, as the settings have them."""
+        prior = make_prior(self.settings)
+        prior["likelihood"] = self.settings.feedback.likelihood()
+        return prior
+
     def _handles(self, prior: ModuleDict) -> dict[str, tuple[Any, str]]:
         """Where the hyperparameters are: a module and an attribute for each name."""
         handles = {}
@@ -241,7 +252,7 @@ class Surrogate:
 
     def _check_fixed(self) -> None:
         """Find a mistake in the fixed hyperparameters at once."""
-        handles = self._handles(make_prior(self.settings))
+        handles = self._handles(self._prior())
         for name, value in self.settings.hyperparameters.items():
             if name not in handles:
                 raise InputDataError(

@@ -60,6 +60,10 @@ class SpacedLikelihood(OrdinalLikelihood):
         constraint: Any = self.raw_widths_constraint
         return constraint.transform(self.raw_widths)
 
+    @widths.setter
+    def widths(self, value: Tensor) -> None:
+        _set_widths(self, value)
+
     def _settings(self) -> tuple[Any, ...]:
         fixed = None if self._learns_widths else tuple(self.fixed_widths.tolist())
         return fixed, super()._settings()

@@ -93,6 +93,8 @@ class OutcomeLikelihood(Likelihood, ABC):
     functional: Functional = VALUE
     #: Labels are 0, ..., ``num_outcomes - 1``.
     num_outcomes: int = 2
+    #: The lowest label that counts as a success.
+    passing: int = 1
 
     @property
     def is_log_concave(self) -> bool:

@@ -50,9 +50,6 @@ class OrdinalLikelihood(RatedLikelihood):
     A subclass gives the thresholds and, with rates, the matrix.
     """
 
-    #: The lowest label that counts as a success.
-    passing: int
-
     @property
     @abstractmethod
     def thresholds(self) -> Tensor:

@@ -94,7 +94,7 @@ def plot_psychometric_curves(
     for label, center, low, high in zip(labels, *map(to_numpy, bands), strict=True):
         (line,) = ax.plot(side, center, label=label)
         shade(ax, side, low, high, line.get_color())
-    never = model.likelihood.probability(trials.new_tensor([-float("inf")]))
+    never = model.likelihood.probability(trials.new_tensor([-float("inf")])).detach()
     if (guess_rate := float(never)) > 0:
         ax.axhline(guess_rate, label="guess rate", linestyle=":", **GUIDE)
     ax.set(xlim=side[[0, -1]], ylim=(-0.03, 1.03))

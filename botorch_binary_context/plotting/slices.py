@@ -19,6 +19,7 @@ from torch import Tensor
 from botorch_binary_context.bands import Band
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
+from botorch_binary_context.likelihoods import TiesLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.plotting.style import (
     BAD_MARKER,
@@ -26,6 +27,7 @@ from botorch_binary_context.plotting.style import (
     GOOD_MARKER,
     PALETTE,
     STAR_MARKER,
+    TIE_MARKER,
     describe,
     shade,
     to_numpy,
@@ -189,8 +191,8 @@ def draw_star(ax: Axes, cut: Slice, trial: Tensor, values: Tensor, label: str) -
 def draw_trials(ax: Axes, cut: Slice, model: LatentGP) -> None:
     r"""The trials of a model, seen along the columns that are held.
 
-    Beside a curve, trials that passed or won are marked at the top and the others at
-    the bottom. The two sides of a duel are joined.
+    Beside a curve, trials that passed or won are marked at the top, the others at the
+    bottom, and ties half way. The two sides of a duel are joined.
 
     Args:
         ax: The axes.
@@ -201,8 +203,14 @@ def draw_trials(ax: Axes, cut: Slice, model: LatentGP) -> None:
     transform = ax.get_xaxis_transform() if cut.is_curve else ax.transData
     # Marks on the edge of the box are whole, those outside of it are left out.
     style = {"transform": transform, "clip_on": False, "zorder": 4, **EDGE}
-    for functional, trials, targets in model.trials_by_kind():
-        good, bad = (cut.project(rows) for rows in _split(functional, trials, targets))
+    for known, (functional, trials, targets) in zip(
+        model.kinds, model.trials_by_kind(), strict=True
+    ):
+        if isinstance(known, TiesLikelihood):
+            _draw_ties(ax, cut, trials[targets == 1], style)
+            trials, targets = trials[targets != 1], targets[targets != 1]
+        success = targets >= known.passing
+        good, bad = (cut.project(rows) for rows in _split(functional, trials, success))
         if cut.is_curve:
             good = np.insert(good, 1, MARK_HEIGHTS[0], axis=-1)
             bad = np.insert(bad, 1, MARK_HEIGHTS[1], axis=-1)
@@ -217,6 +225,24 @@ def draw_trials(ax: Axes, cut: Slice, model: LatentGP) -> None:
             ax.scatter(*inside.T, label=label, **marker, **style)
 
 
+def _draw_ties(ax: Axes, cut: Slice, duels: Tensor, style: dict[str, Any]) -> None:
+    """Both sides of duels that nobody won."""
+    if not len(duels):
+        return
+    first, second = (cut.project(rows) for rows in duels.unbind(dim=-2))
+    if cut.is_curve:
+        first, second = (
+            np.insert(side, 1, sum(MARK_HEIGHTS) / 2, axis=-1)
+            for side in (first, second)
+        )
+    _join_sides(ax, cut, first, second)
+    low, high = cut.project(cut.space.bounds)
+    points = np.concatenate([first, second])
+    shown = points[:, : len(cut.columns)]
+    inside = points[((low <= shown) & (shown <= high)).all(axis=-1)]
+    ax.scatter(*inside.T, label="tied", **TIE_MARKER, **style)
+
+
 def _join_sides(ax: Axes, cut: Slice, good: Any, bad: Any) -> None:
     """Lines between the two sides of duels."""
     transform = ax.get_xaxis_transform() if cut.is_curve else ax.transData
@@ -227,10 +253,9 @@ def _join_sides(ax: Axes, cut: Slice, good: Any, bad: Any) -> None:
 
 
 def _split(
-    functional: Functional, trials: Tensor, targets: Tensor
+    functional: Functional, trials: Tensor, success: Tensor
 ) -> tuple[Tensor, Tensor]:
     """The rows that passed or won, and those that failed or lost."""
-    success = targets > 0.5
     if functional == VALUE:
         return trials[success], trials[~success]
     first, second = trials.unbind(dim=-2)

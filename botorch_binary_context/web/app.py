@@ -177,7 +177,9 @@ class _Api:
 
 def _export(desk: Desk) -> str:
     file = io.StringIO(newline="")
-    write_csv(desk.experiment.blank_trial(), desk.experiment.trials, file)
+    experiment = desk.experiment
+    blank = experiment.blank_trial()
+    write_csv(experiment.feedback, blank, experiment.trials, file)
     return file.getvalue()
 
 

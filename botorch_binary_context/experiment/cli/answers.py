@@ -176,9 +176,10 @@ def status(arguments: argparse.Namespace) -> None:
     """
     with Logbook.open(arguments.journal) as logbook:
         trials = logbook.trials
-    names = logbook.feedback.outcomes[::-1]
+    names = logbook.feedback.outcomes
     counts = Counter(trial.status for trial in trials)
-    outcomes = Counter(names[1 - t.outcome] for t in trials if t.outcome is not None)
+    outcomes = Counter(names[t.outcome] for t in trials if t.outcome is not None)
+    names = names[::-1]
     pending = [trial for trial in trials if trial.status == "pending"]
     data = {
         "feedback": logbook.feedback.kind,

@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from botorch_binary_context.errors import InputDataError
 from botorch_binary_context.experiment.cli.output import show
+from botorch_binary_context.experiment.feedback import Feedback
 from botorch_binary_context.experiment.files import prepare_output
 from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.trial import Trial
@@ -36,12 +37,13 @@ def export(arguments: argparse.Namespace) -> None:
     with Logbook.open(arguments.journal) as logbook:
         trials = logbook.trials
         blank = logbook.blank_trial()
+        feedback = logbook.feedback
     if arguments.file is None:
-        write_csv(blank, trials, sys.stdout)
+        write_csv(feedback, blank, trials, sys.stdout)
         return
     prepare_output(arguments.file)
     with Path(arguments.file).open("w", newline="", encoding="utf-8") as file:
-        write_csv(blank, trials, file)
+        write_csv(feedback, blank, trials, file)
 
 
 def import_(arguments: argparse.Namespace) -> None:
@@ -57,7 +59,9 @@ def import_(arguments: argparse.Namespace) -> None:
     show(arguments, data, f"added {len(trials)} trials")
 
 
-def write_csv(blank: Trial, trials: Sequence[Trial], file: IO[str]) -> None:
+def write_csv(
+    feedback: Feedback, blank: Trial, trials: Sequence[Trial], file: IO[str]
+) -> None:
     r"""Write trials as CSV, with a header even if there are none.
 
     No two columns have one name: where a variable is called as something else is, its
@@ -65,12 +69,14 @@ def write_csv(blank: Trial, trials: Sequence[Trial], file: IO[str]) -> None:
     an apostrophe in front.
 
     Args:
+        feedback: What can be answered; outcomes are written as it shows them.
         blank: A trial with the names of all values.
         trials: The trials.
         file: Where to write.
     """
-    rows = [_to_cells(trial) for trial in trials]
-    header = dict.fromkeys(key for row in (_to_cells(blank), *rows) for key in row)
+    rows = [_to_cells(trial, feedback) for trial in trials]
+    blank_row = _to_cells(blank, feedback)
+    header = dict.fromkeys(key for row in (blank_row, *rows) for key in row)
     writer = csv.writer(file)
     writer.writerow([_guard(name) for name in header])
     for row in rows:
@@ -108,9 +114,11 @@ def _is_noted(key: Any, columns: Mapping[str, str]) -> bool:
     return key in columns or str(key).startswith(f"{ASKED}.")
 
 
-def _to_cells(trial: Trial) -> Cells:
+def _to_cells(trial: Trial, feedback: Feedback) -> Cells:
     """The cells of a trial by the names of their columns."""
     about = trial.to_dict()
+    if trial.outcome is not None:
+        about["outcome"] = feedback.show(trial.outcome)
     values = about.pop("values")
     asked = about.pop(ASKED) or {}
     extra = about.pop("extra")

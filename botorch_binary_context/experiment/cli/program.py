@@ -159,7 +159,10 @@ def _make_parser() -> argparse.ArgumentParser:
     for sub in (tell, correct, withdraw, exclude, include):
         sub.add_argument("id", type=int)
     for sub in (tell, correct):
-        sub.add_argument("outcome", help="pass or fail; of duels, first or second")
+        sub.add_argument(
+            "outcome",
+            help="pass or fail; of duels, first or second; or tie, a rating, sure-pass",
+        )
     undo.add_argument("id", type=int, nargs="?", help="another answer than the last")
     notes.add_argument("notes", nargs="*", metavar="NAME=VALUE")
     own.add_argument("values", nargs="+", metavar="NAME=VALUE", help="what was shown")
