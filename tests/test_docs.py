@@ -15,7 +15,7 @@ import pytest
 from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.own_studies import OWN_STUDIES
 from botorch_binary_context import BINARY_RULES, DUEL_RULES
-from botorch_binary_context.experiment import Settings, Trial
+from botorch_binary_context.experiment import PassFail, Settings, Trial
 from botorch_binary_context.experiment.cli.csv_files import write_csv
 
 ROOT = Path(__file__).parents[1]
@@ -201,7 +201,7 @@ def test_transcripts_of_the_lab_are_those_of_the_program() -> None:
     assert "pass (p), fail (f), undo (u), quit (q): u" in read(folder / "run.txt")
     blank = Trial(0, {"letter size": ""}, ({"sphere": "", "cylinder": ""},), "", "")
     written = io.StringIO()
-    write_csv(blank, [], written)
+    write_csv(PassFail(), blank, [], written)
     assert read(folder / "export.txt").splitlines()[0] == written.getvalue().strip()
 
 

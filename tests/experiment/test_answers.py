@@ -181,3 +181,18 @@ def test_recommendations_and_figures(name: str, tmp_path: Path):
         assert 0 <= estimate.low <= estimate.mean <= estimate.high <= 1
         draw_experiment(experiment, tmp_path / "one.png")
     assert (tmp_path / "one.png").stat().st_size > 1000
+
+
+@every_kind
+def test_sessions_take_first_letters(name: str, tmp_path: Path, monkeypatch: Any):
+    journal, feedback = str(tmp_path / "one.db"), KINDS[name]
+    Experiment.create(journal, make_settings(feedback)).close()
+    words = {"ties": "t", "ratings": "4", "confidence": "sp"}
+    typed = iter([words[name], "q"])
+    monkeypatch.setattr("builtins.input", lambda _: next(typed))
+    main(["run", journal])
+    with Logbook.open(journal) as logbook:
+        label = logbook.trials[0].outcome
+    expected = {"ties": "tie", "ratings": "4", "confidence": "sure-pass"}
+    assert label is not None
+    assert feedback.outcomes[label] == expected[name]

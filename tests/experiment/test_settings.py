@@ -174,7 +174,11 @@ class TestPlainData:
             ('rule = "ts-ald"', 'role = "ts-ald"', "the settings .* got unknown role"),
             ("low = 1\n", "", "``low`` of 'taps' to be a finite number, but got None"),
             ('type = "integer"', 'type = "int"', "``type`` to be one of real, integer"),
-            ('kind = "pass/fail"', 'kind = "votes"', "one of pass/fail, duels, but"),
+            (
+                'kind = "pass/fail"',
+                'kind = "votes"',
+                "one of pass/fail, duels, duels with ties, ",
+            ),
             ("guess_rate", "guessrate", "feedback .* got unknown guessrate"),
             ("reference = 2.0", "", "contexts .* got missing reference"),
             ("[feedback]", "[[feedback]]", "``feedback`` to be a table"),

@@ -147,8 +147,10 @@ class Session:
 
 
 def _read_word(words: Sequence[str]) -> str:
-    """One of some words, or its first letter; the end of the input means the last."""
-    prompt = ", ".join(f"{word} ({word[0]})" for word in words)
+    """One of some words, or its first letters; the end of the input means the last."""
+    prompt = ", ".join(
+        word if word.isdigit() else f"{word} ({_shorten(word)})" for word in words
+    )
     while True:
         try:
             typed = input(f"{prompt}: ").strip().lower()
@@ -156,6 +158,13 @@ def _read_word(words: Sequence[str]) -> str:
             print()
             return words[-1]
         for word in words:
-            if typed in (word, word[0]):
+            if typed in (word, _shorten(word)):
                 return word
         print(f"please type one of {', '.join(words)}, or its first letter")
+
+
+def _shorten(word: str) -> str:
+    """The first letter of each part of a word; numbers stay as they are."""
+    if word.isdigit():
+        return word
+    return "".join(part[0] for part in word.split("-"))
