@@ -31,7 +31,7 @@ from botorch_binary_context.experiment.surrogate import Surrogate
 
 KINDS: dict[str, Feedback] = {
     "ties": DuelsWithTies(),
-    "ratings": Ratings(4, lapse_rate="1/50"),
+    "ratings": Ratings(4),
     "confidence": Confidence("1/4"),
 }
 every_kind = pytest.mark.parametrize("name", KINDS)
