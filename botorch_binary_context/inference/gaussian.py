@@ -257,7 +257,7 @@ def factorize(K: Tensor, sqrt_information: Tensor) -> Tensor:
     Returns:
         A lower triangular ``batch_shape x n x n`` tensor.
     """
-    B = sqrt_information.unsqueeze(-1) * K * sqrt_information.unsqueeze(-2)
+    B = (sqrt_information.unsqueeze(-1) * K).mul_(sqrt_information.unsqueeze(-2))
     B.diagonal(dim1=-2, dim2=-1).add_(1.0)
     cholesky, info = torch.linalg.cholesky_ex(B)
     # Only rounding of a huge K can make it fail.

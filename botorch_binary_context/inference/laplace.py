@@ -26,8 +26,11 @@ from botorch_binary_context.inference.gaussian import (
     factorize,
     matvec,
 )
-from botorch_binary_context.inference.mode_search import ModeSearch
+from botorch_binary_context.inference.mode_search import Curvature, ModeSearch
 from botorch_binary_context.inference.slopes import Slopes, attach_slopes
+
+# New trials that are added to the curvature of a former approximation.
+MAX_NEW_TRIALS = 16
 
 
 class Laplace(Inference):
@@ -60,8 +63,7 @@ class Laplace(Inference):
         Returns:
             The approximation, exactly differentiable in ``prior_mean`` and ``K``.
         """
-        weights = _weights_of(start)
-        return laplace_approximation(likelihood, prior_mean, K, targets, weights)
+        return laplace_approximation(likelihood, prior_mean, K, targets, start)
 
     def evidence(
         self,
@@ -88,9 +90,8 @@ class Laplace(Inference):
         """
         if likelihood.requires_grad:
             return super().evidence(likelihood, prior_mean, K, targets, start)
-        weights = _weights_of(start)
         with torch.no_grad():
-            found = laplace_approximation(likelihood, prior_mean, K, targets, weights)
+            found = laplace_approximation(likelihood, prior_mean, K, targets, start)
             value = found.log_evidence
         if torch.is_grad_enabled() and (K.requires_grad or prior_mean.requires_grad):
             slopes = evidence_slopes(likelihood, targets, found)
@@ -145,7 +146,7 @@ def laplace_approximation(
     prior_mean: Tensor,
     K: Tensor,
     targets: Tensor,
-    initial_weights: Tensor | None = None,
+    start: Start | None = None,
 ) -> LaplaceApproximation:
     r"""Approximate the posterior of the contrasts by a Gaussian at its mode.
 
@@ -154,13 +155,15 @@ def laplace_approximation(
         prior_mean: The prior mean ``m``, ``batch_shape x n``.
         K: The prior covariance, ``batch_shape x n x n``.
         targets: Labels in {0, 1}, ``batch_shape x n``.
-        initial_weights: Weights near those of the mode, if known: a warm start.
+        start: The ``start`` of a similar approximation, if known.
 
     Returns:
         The approximation, exactly differentiable in ``prior_mean`` and ``K``.
     """
     with torch.no_grad():
-        state = ModeSearch(likelihood, prior_mean, K, targets).run(initial_weights)
+        search = ModeSearch(likelihood, prior_mean, K, targets)
+        weights = None if start is None else start.values[..., 0]
+        state = search.run(weights, _curvature_near(search, start))
     mode, derivatives = state.contrast, state.derivatives
     attached = K.requires_grad or prior_mean.requires_grad or likelihood.requires_grad
     if torch.is_grad_enabled() and attached:
@@ -179,8 +182,18 @@ def laplace_approximation(
     )
 
 
-def _weights_of(start: Start | None) -> Tensor | None:
-    return None if start is None else start.values[..., 0]
+def _curvature_near(search: ModeSearch, start: Start | None) -> Curvature | None:
+    """The curvature of all trials, from that at the mode of some of them."""
+    if start is None or start.known is None or not search.likelihood.is_log_concave:
+        return None
+    former = start.former
+    if not isinstance(former, LaplaceApproximation):
+        return None
+    if int((~start.known).sum()) > MAX_NEW_TRIALS:
+        return None
+    state = search.evaluate(start.values[..., 0])
+    known = Curvature(former.sqrt_information, former.cholesky)
+    return known.append(search.K, start.known, state.derivatives.information.sqrt())
 
 
 def evidence_slopes(

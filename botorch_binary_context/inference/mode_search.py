@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
 from botorch_binary_context.inference.gaussian import (
@@ -57,10 +58,12 @@ class Curvature:
     Attributes:
         root: ``W½``, ``batch_shape x n``.
         cholesky: The factor of ``B = I + W½ K W½``, ``batch_shape x n x n``.
+        order: The order of the trials in the factor, if it is another.
     """
 
     root: Tensor
     cholesky: Tensor
+    order: Tensor | None = None
 
     @classmethod
     def at(cls, K: Tensor, state: ModeState) -> Curvature:
@@ -86,9 +89,38 @@ class Curvature:
         Returns:
             A ``batch_shape x n`` tensor.
         """
-        rhs = (self.root * matvec(K, vector)).unsqueeze(-1)
-        solution = torch.cholesky_solve(rhs, self.cholesky).squeeze(-1)
+        rhs = self.root * matvec(K, vector)
+        rhs = rhs if self.order is None else rhs[..., self.order]
+        solution = torch.cholesky_solve(rhs.unsqueeze(-1), self.cholesky).squeeze(-1)
+        if self.order is not None:
+            solution = solution[..., self.order.argsort()]
         return torch.addcmul(vector, self.root, solution, value=-1)
+
+    def append(self, K: Tensor, known: Tensor, root: Tensor) -> Curvature:
+        r"""The curvature of these trials and new ones, in ``O(n²)``.
+
+        Args:
+            K: The prior covariance of all trials, ``batch_shape x n x n``.
+            known: Which of them are known here, ``n`` booleans.
+            root: ``W½`` of all trials, of which that of new ones is taken.
+
+        Returns:
+            The curvature, the new trials last in the order of its factor.
+        """
+        old, new = known.nonzero().squeeze(-1), (~known).nonzero().squeeze(-1)
+        root = root.index_copy(-1, old, self.root)
+        to_new = root.unsqueeze(-1) * K[..., new] * root[..., None, new]
+        corner = to_new[..., new, :]
+        corner.diagonal(dim1=-2, dim2=-1).add_(1.0)
+        side = torch.linalg.solve_triangular(
+            self.cholesky, to_new[..., old, :], upper=False
+        )
+        size = len(old)
+        cholesky = torch.zeros_like(K).mT  # by columns, as LAPACK wants it
+        cholesky[..., :size, :size] = self.cholesky
+        cholesky[..., size:, :size] = side.mT
+        cholesky[..., size:, size:] = psd_safe_cholesky(corner - side.mT @ side)
+        return Curvature(root, cholesky, torch.cat([old, new]))
 
 
 @dataclass(frozen=True)
@@ -123,7 +155,10 @@ class ModeSearch:
             initial_weights = torch.zeros_like(self.prior_mean)
         state = self.evaluate(initial_weights)
         if begin is not None:
-            state = self.slide(state, begin)
+            gap = state.derivatives.gradient - state.weights
+            trial = self.evaluate(state.weights + begin.solve(self.K, gap))
+            if bool((trial.objective >= state.objective).all()):
+                state = self.slide(trial, begin)
         tolerance, error = self.tolerance, state.error
         for _ in range(MAX_NEWTON_STEPS):
             active = error > tolerance

@@ -229,14 +229,17 @@ class SiteSearch:
             The posterior of all trials near these sites and the new ones.
         """
         tau, nu = former.sites.precision, former.sites.location
-        cross = self.K[..., known, :][..., ~known]
+        cross = self.K[..., ~known][..., known, :]
         mixed = cross - former.marginals.covariance @ (tau.unsqueeze(-1) * cross)
-        new = self.K[..., ~known, :][..., ~known]
+        new = self.K[..., ~known][..., ~known, :]
         new = new - cross.mT @ (tau.unsqueeze(-1) * mixed)
         weights = nu - tau * former.marginals.mean
         covariance, mean = torch.empty_like(self.K), torch.empty_like(self.prior_mean)
         old, fresh = known.nonzero().squeeze(-1), (~known).nonzero().squeeze(-1)
-        covariance[..., old.unsqueeze(-1), old] = former.marginals.covariance
+        if len(fresh) and int(fresh[0]) == len(old):  # the new trials are the last
+            covariance[..., : len(old), : len(old)] = former.marginals.covariance
+        else:
+            covariance[..., old.unsqueeze(-1), old] = former.marginals.covariance
         covariance[..., old.unsqueeze(-1), fresh] = mixed
         covariance[..., fresh.unsqueeze(-1), old] = mixed.mT
         covariance[..., fresh.unsqueeze(-1), fresh] = new
@@ -254,7 +257,7 @@ class SiteSearch:
             shrink = 1 + t * column[..., index : index + 1]
             mean = mean + column * (v - t * mean[..., index : index + 1]) / shrink
             scaled = (column * t / shrink).unsqueeze(-1)
-            covariance = covariance - scaled * column.unsqueeze(-2)
+            covariance.sub_(scaled * column.unsqueeze(-2).clone())
             precision[..., index], location[..., index] = t[..., 0], v[..., 0]
         return self._assemble(Sites(precision, location), mean, covariance)
 

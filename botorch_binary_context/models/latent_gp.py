@@ -42,6 +42,7 @@ from botorch_binary_context.inference.exact import (
     sample_contrasts,
 )
 from botorch_binary_context.models.defaults import default_covar_module
+from botorch_binary_context.models.extension import prior_and_start
 from botorch_binary_context.models.functional_values import FunctionalValues
 from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.trial_model import TrialModel, renew
@@ -99,6 +100,7 @@ class LatentGP(TrialModel):
         self._samples = {}
         self._warm_samples = {}
         self._asked = 0
+        self._kept = []
         self.likelihoods = ModuleList([o.likelihood for o in observations])
         self.mean_module = ZeroMean() if mean_module is None else mean_module
         X = self.train_inputs[0]
@@ -203,10 +205,9 @@ class LatentGP(TrialModel):
         return values.unfold(mean), values.unfold(squares)
 
     def _approximate(self) -> GaussianApproximation:
-        mean, K = self._prior_moments(self.train_inputs)
-        targets, start = self.train_targets, self._start
-        likelihood = self.trial_likelihood
-        return self.inference.approximate(likelihood, mean, K, targets, start)
+        mean, K, start = prior_and_start(self)
+        data = mean, K, self.train_targets
+        return self.inference.approximate(self.trial_likelihood, *data, start)
 
     def log_posterior_of_hyperparameters(self) -> Tensor:
         r"""The log evidence plus the log prior of the hyperparameters.
@@ -282,7 +283,7 @@ class LatentGP(TrialModel):
         """
         if isinstance(self.mean_module, ZeroMean):
             return X.new_zeros(X.shape[:-1])
-        return self.mean_module(X)  # pyright: ignore[reportReturnType]
+        return self.mean_module(X)  # pyright: ignore
 
     def cross_covariance(self, X: Tensor) -> Tensor:
         r"""The prior covariance of the training contrasts with latent values at points.

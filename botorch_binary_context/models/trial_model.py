@@ -54,6 +54,8 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
     _asked: int
     _approximation: GaussianApproximation | None
     _start: Start | None
+    # The hyperparameters of the approximation that is there or that began.
+    _kept: list[Tensor]
     # Draws from the true posterior, and those of a part of the trials: of which.
     _samples: dict[tuple[int, int], ContrastSamples]
     _warm_samples: dict[tuple[int, int], tuple[Tensor, Tensor]]

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd import gradcheck, gradgradcheck
 
 from botorch_binary_context import ProbitLikelihood
+from botorch_binary_context.inference import Start
 from botorch_binary_context.inference.laplace import (
     LaplaceApproximation,
     attach_gradient,
@@ -34,6 +35,10 @@ def problem(
     mean = uniform(*batch_shape, n, seed=seed + 1) - 0.5
     targets = (uniform(*batch_shape, n, seed=seed + 2) > 0.4).double()
     return mean, K, targets
+
+
+def begin_at(weights: Tensor) -> Start:
+    return Start(weights.unsqueeze(-1))
 
 
 def stationarity(
@@ -107,7 +112,9 @@ class TestFindMode(StrictTestCase):
                 cold = laplace_approximation(likelihood, mean, K, c)
                 near = cold.weights + 0.1 * uniform(*batch_shape, 6, seed=5)
                 for start in (cold.weights, near, -cold.weights):
-                    warm = laplace_approximation(likelihood, mean, K, c, start)
+                    warm = laplace_approximation(
+                        likelihood, mean, K, c, begin_at(start)
+                    )
                     self.assertAllClose(warm.mode, cold.mode, rtol=0, atol=1e-10)
                     self.assertAllClose(
                         warm.log_evidence, cold.log_evidence, rtol=0, atol=1e-10
@@ -117,7 +124,7 @@ class TestFindMode(StrictTestCase):
         mean, K, c = problem()
         cold = laplace_approximation(PLAIN, mean, K, c).mode
         for start in (torch.full_like(c, 50.0), torch.full_like(c, -50.0)):
-            warm = laplace_approximation(PLAIN, mean, K, c, start).mode
+            warm = laplace_approximation(PLAIN, mean, K, c, begin_at(start)).mode
             self.assertAllClose(warm, cold, rtol=0, atol=1e-10)
 
     def test_easy_and_hard_elements_of_one_batch(self) -> None:

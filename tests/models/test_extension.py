@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from gpytorch.means import ConstantMean
+from torch import Tensor
+
+from botorch_binary_context import (
+    BinaryGP,
+    MixedGP,
+    Observations,
+    PreferenceGP,
+    PreferenceLikelihood,
+    ProbitLikelihood,
+)
+from botorch_binary_context.inference import (
+    ExpectationPropagation,
+    Inference,
+    Laplace,
+)
+from botorch_binary_context.inference.mode_search import Curvature
+from botorch_binary_context.models import extension
+from tests.helpers import simple_kernel, uniform
+
+INFERENCES = [Laplace(), ExpectationPropagation(tolerance=1e-9)]
+
+
+def make(kind: str, inference: Inference) -> tuple[Any, Observations]:
+    """A model, and what it is to be conditioned on: a new trial of its first kind."""
+    options: Any = {
+        "covar_module": simple_kernel(),
+        "mean_module": ConstantMean().double(),
+        "inference": inference,
+    }
+    options["mean_module"].constant = 0.3
+    X, Y = uniform(14, 2), (uniform(14, 1, seed=1) > 0.4).double()
+    pairs = uniform(9, 2, 2, seed=2)
+    one = torch.ones(1, 1).double()
+    new = Observations(uniform(1, 2, seed=3), one, ProbitLikelihood())
+    if kind == "outcomes":
+        return BinaryGP(X, Y, **options), new
+    if kind == "duels":
+        duel = Observations(pairs[-1:], one, PreferenceLikelihood())
+        return PreferenceGP(pairs[:-1], Y[:8], **options), duel
+    parts = [
+        Observations(X, Y, ProbitLikelihood()),
+        Observations(pairs, Y[:9], PreferenceLikelihood()),
+    ]
+    return MixedGP(parts, **options), new
+
+
+def moments(model: Any) -> Tensor:
+    posterior = model.posterior(uniform(5, 2, seed=4))
+    return torch.stack([posterior.mean, posterior.variance]).detach()
+
+
+@pytest.mark.parametrize("kind", ["outcomes", "duels", "mixed"])
+@pytest.mark.parametrize("inference", INFERENCES, ids=["laplace", "ep"])
+class TestExtension:
+    def test_equals_a_fresh_model(self, kind: str, inference: Inference) -> None:
+        model, new = make(kind, inference)
+        model.eval()
+        moments(model)
+        longer = model.condition_on_observations(new)
+        with (
+            mock.patch.object(longer, "_prior_moments") as all_of_it,
+            torch.no_grad(),
+        ):
+            found = longer.approximation
+        all_of_it.assert_not_called()
+        mean, K = longer._prior_moments(longer.train_inputs)
+        assert torch.allclose(found.prior_covariance, K, rtol=0, atol=1e-13)
+        assert torch.allclose(found.prior_mean, mean, rtol=0, atol=1e-13)
+        fresh = longer.with_inference(inference)
+        assert torch.allclose(moments(longer), moments(fresh), rtol=0, atol=1e-8)
+
+    def test_other_hyperparameters(self, kind: str, inference: Inference) -> None:
+        model, new = make(kind, inference)
+        model.eval()
+        moments(model)
+        longer = model.condition_on_observations(new)
+        longer.covar_module.outputscale = 7.0
+        start = extension.valid_start(longer)
+        assert start is not None
+        assert start.former is None
+        fresh = longer.with_inference(inference)
+        assert torch.allclose(moments(longer), moments(fresh), rtol=0, atol=1e-8)
+
+
+def test_curvature_of_appended_trials() -> None:
+    X = uniform(8, 2)
+    K = simple_kernel()(X).to_dense().detach()
+    root = uniform(8, seed=1)
+    known = torch.tensor([True, True, False, True, True, True, False, True])
+    part = K[known][:, known]
+    size = int(known.sum())
+    B = torch.eye(size).double() + root[known, None] * part * root[known]
+    some = Curvature(root[known], torch.linalg.cholesky(B))
+    found = some.append(K, known, root)
+    vector = uniform(8, seed=2)
+    system = torch.eye(8).double() + root.square().unsqueeze(-1) * K
+    expected = torch.linalg.solve(system, vector)
+    assert torch.allclose(found.solve(K, vector), expected, rtol=0, atol=1e-12)
