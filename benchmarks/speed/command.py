@@ -1,32 +1,39 @@
 r"""
 How fast models and suggestions are, as ratios against peers measured in the same run.
 
-``python -m benchmarks speed`` uses one thread and prints one table. The hyperparameters
-are fixed but where a fit is measured.
+``python -m benchmarks speed`` uses one thread and prints a table of ratios and tables
+of costs; ``--parts`` selects some. The hyperparameters are fixed but where a fit is
+measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
-from botorch.fit import fit_gpytorch_mll
 from botorch.models import PairwiseGP
-from botorch.models.pairwise_gp import PairwiseLaplaceMarginalLogLikelihood
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from benchmarks.speed import inference, latency, suggestions
+from benchmarks.speed import (
+    batches,
+    fits,
+    inference,
+    latency,
+    scale,
+    suggestions,
+)
 from benchmarks.speed.data import BATCH, DIM, duels, index_pairs, kernel, outcomes
 from benchmarks.speed.timing import Comparison, format_table, measure
 from botorch_binary_context import (
     BinaryLaplaceGP,
-    LaplaceMarginalLogLikelihood,
     PreferenceLaplaceGP,
 )
 
@@ -42,33 +49,80 @@ def add_command(commands: Any) -> None:
         commands: What ``add_subparsers`` returned.
     """
     parser = commands.add_parser("speed", help="ratios against peers, one thread")
+    parser.add_argument(
+        "--parts",
+        nargs="+",
+        choices=list(PARTS),
+        default=list(PARTS),
+        help="what to measure, by default everything",
+    )
+    parser.add_argument(
+        "--figure", type=Path, help="where to draw the costs by number of trials"
+    )
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    r"""Measure and print the table.
+    r"""Measure and print the tables.
 
     Args:
         arguments: The parsed command line.
     """
     torch.set_num_threads(1)
-    torch.manual_seed(0)
     warnings.simplefilter("ignore")  # the peers warn about their own settings
-    jobs = [
-        *comparisons(),
-        *inference.comparisons(),
-        *suggestions.comparisons(),
-    ]
-    jobs.append(partial(latency.compare_experiment, 100))
+    with threadpool_limits(1):  # the peers' algebra is not torch's
+        _run(arguments)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    jobs = [job for part in arguments.parts for job in RATIOS.get(part, lambda: [])()]
+    torch.manual_seed(0)
     rows = [job() for job in tqdm(jobs, desc="speed", unit="row")]
-    print(format_table(rows))
-    print("\nAn experiment that goes on:\n")
-    print(latency.format_latencies(latency.measure_latencies()))
+    if rows:
+        print(format_table(rows))
+    for part in arguments.parts:
+        if part in TABLES:
+            torch.manual_seed(0)
+            print(TABLES[part](arguments))
+
+
+def _print_latency(arguments: argparse.Namespace) -> str:
     n = 260
-    memory = suggestions.peak_memory(n)
-    print(
-        f"\nPeak memory of a process that suggests by cbkg: {memory:.0f} MB (n = {n})"
+    return (
+        "\nAn experiment that goes on:\n\n"
+        f"{latency.format_latencies(latency.measure_latencies())}\n\n"
+        "Peak memory of a process that suggests by cbkg: "
+        f"{suggestions.peak_memory(n):.0f} MB (n = {n})"
     )
+
+
+def _print_scale(arguments: argparse.Namespace) -> str:
+    curves = scale.measure_curves()
+    if arguments.figure is not None:
+        scale.draw_curves(curves, arguments.figure)
+    seconds, memory = scale.measure_largest()
+    return (
+        "\nProcessor time by the number of trials, and the exponent of its growth "
+        f"from {scale.LARGE} trials on:\n\n{scale.format_curves(curves)}\n\n"
+        f"A model of {scale.LARGEST} trials by Laplace's method and one suggestion in "
+        f"a fresh process: {seconds:.0f} s and {memory:.0f} MB at most"
+    )
+
+
+def _print_batches(arguments: argparse.Namespace) -> str:
+    waits = batches.count_waits()
+    counts = ", ".join(f"`{rule}` {count}" for rule, count in waits.items())
+    return (
+        f"\nConditioning on {batches.NUM_TRIALS} trials and one suggestion by "
+        f"{batches.RULE}, many experiments at once:\n\n"
+        f"{batches.format_batches(batches.measure_batches())}\n\n"
+        f"How often one suggestion reads a number of a tensor, which a GPU would have "
+        f"to wait for: {counts}"
+    )
+
+
+def _latency_rows() -> list[Callable[[], Comparison]]:
+    return [partial(latency.compare_experiment, 100)]
 
 
 def comparisons() -> Iterator[Callable[[], Comparison]]:
@@ -77,8 +131,6 @@ def comparisons() -> Iterator[Callable[[], Comparison]]:
         yield partial(compare_outcomes, n)
     for n in SIZES:
         yield partial(compare_duels, n)
-    yield partial(compare_outcome_fits, 60)
-    yield partial(compare_duel_fits, 60)
     yield partial(compare_batch, 60)
 
 
@@ -129,42 +181,6 @@ def compare_duels(n: int) -> Comparison:
     )
 
 
-def compare_outcome_fits(n: int) -> Comparison:
-    X, Y = outcomes(n)
-    inputs, labels = X.numpy(), Y.squeeze(-1).numpy()
-
-    def ours() -> None:
-        model = BinaryLaplaceGP(X, Y)
-        fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
-
-    return Comparison(
-        job=f"fit hyperparameters to {n} outcomes",
-        peer="scikit-learn",
-        ours=measure(ours),
-        theirs=measure(lambda: sklearn_classifier("fmin_l_bfgs_b").fit(inputs, labels)),
-    )
-
-
-def compare_duel_fits(n: int) -> Comparison:
-    X, Y = duels(n)
-    points, pairs = X.flatten(0, 1), index_pairs(n)
-
-    def ours() -> None:
-        model = PreferenceLaplaceGP(X, Y)
-        fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
-
-    def theirs() -> None:
-        model = PairwiseGP(points, pairs)
-        fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
-
-    return Comparison(
-        job=f"fit hyperparameters to {n} duels",
-        peer="PairwiseGP",
-        ours=measure(ours),
-        theirs=measure(theirs),
-    )
-
-
 def compare_batch(n: int) -> Comparison:
     X, Y = outcomes(BATCH, n)
     covar_module = kernel()
@@ -182,3 +198,20 @@ def compare_batch(n: int) -> Comparison:
         theirs=measure(loop),
         aim="≥ 2",
     )
+
+
+#: What makes rows of the table of ratios, by the parts of the command.
+RATIOS: dict[str, Callable[[], Iterable[Callable[[], Comparison]]]] = {
+    "models": comparisons,
+    "fits": fits.comparisons,
+    "inference": inference.comparisons,
+    "suggestions": suggestions.comparisons,
+    "latency": _latency_rows,
+}
+#: What prints a table of its own.
+TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
+    "latency": _print_latency,
+    "scale": _print_scale,
+    "batches": _print_batches,
+}
+PARTS = dict.fromkeys([*RATIOS, *TABLES])
