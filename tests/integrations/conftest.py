@@ -6,9 +6,10 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -37,3 +38,13 @@ def import_peer(name: str, home: Path) -> ModuleType:
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ModuleType]:
     """Imports a package to test with."""
     return lambda name: import_peer(name, tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture
+def aepsych_client(peer: Callable[[str], ModuleType]) -> Iterator[Any]:
+    """The class of AEPsych's Python client."""
+    client = peer("aepsych_client").AEPsychClient
+    with pytest.MonkeyPatch.context() as patch:
+        # It says good-bye on a socket that it has closed.
+        patch.delattr(client, "__del__")
+        yield client

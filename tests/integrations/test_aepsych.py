@@ -8,10 +8,9 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -541,19 +540,10 @@ class TestEndpoint:
 
 
 class TestWithTheClient:
-    @pytest.fixture
-    @staticmethod
-    def client_class(peer: Callable[[str], ModuleType]) -> Iterator[Any]:
-        module = peer("aepsych_client")
-        with pytest.MonkeyPatch.context() as patch:
-            # It says good-bye on a socket that it has closed.
-            patch.delattr(module.AEPsychClient, "__del__")
-            yield module.AEPsychClient
-
-    def test_ask_and_tell(self, client_class: Any, tmp_path: Path) -> None:
+    def test_ask_and_tell(self, aepsych_client: Any, tmp_path: Path) -> None:
         """A whole experiment, with the rule at work for the last three trials."""
         with endpoint(tmp_path / "ear.journal") as server:
-            client = client_class(port=server.port)
+            client = aepsych_client(port=server.port)
             client.configure(config_str=EAR, config_name="ear")
             assert client.parameters()["level"] == [-10.0, 90.0]
             finished = False
