@@ -90,7 +90,8 @@ class Settings:
         seed: The seed of what is random. If it is None, each experiment draws its own
             when it begins, and keeps it in its journal.
         initial_trials: How many answers there are before the rule takes over from
-            quasi-random trials; by default two for each variable and at least five.
+            quasi-random trials; by default two for each variable and at least five, but
+            none without parameters.
         hyperparameters: Those of the kernel that are not to be learned, by their names,
             in the units of the box (parameters in [0, 1], contexts in [-1, 1]):
             "outputscale", "lengthscale" (one number, or one for each column of the
@@ -144,7 +145,9 @@ class Settings:
         if self.initial_trials is None:
             num_variables = len(self.space.parameters) + len(self.space.contexts)
             trials = max(MIN_INITIAL_TRIALS, 2 * num_variables)
-            object.__setattr__(self, "initial_trials", trials)
+            # A threshold alone is found sooner without quasi-random trials.
+            found = trials if self.space.parameters else 0
+            object.__setattr__(self, "initial_trials", found)
         if not self.space.parameters:
             check_threshold_only(self)
         self._check_rule()
