@@ -21,7 +21,7 @@ from botorch.models.transforms.input import ChainedInputTransform, InputTransfor
 from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import PeriodicKernel
 from torch import Tensor
-from torch.nn import ModuleDict
+from torch.nn import Module, ModuleDict
 
 from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment.prior import make_prior
@@ -170,6 +170,7 @@ class Surrogate:
             input_transform=make_coordinates(self.settings, levels, shown),
             inference=INFERENCES[self.settings.inference](),
         )
+        _drop_hooks(model)
         return model.eval()
 
     def fit(self, trials: Sequence[Trial]) -> dict[str, float | Sequence[float]] | None:
@@ -278,6 +279,16 @@ class Surrogate:
             module, attribute = handles[name]
             numbers = _parse_numbers(value, getattr(module, attribute).shape)
             setattr(module, attribute, numbers)
+
+
+def _drop_hooks(model: Module) -> None:
+    """Let a model be freed as soon as nobody needs it.
+
+    GPyTorch's modules have a hook that holds themselves, for states of other shapes. So
+    their matrices would stay until the garbage is collected.
+    """
+    for module in model.modules():
+        module._load_state_dict_pre_hooks.clear()
 
 
 def _parse_numbers(value: Any, shape: torch.Size) -> Tensor | None:

@@ -2,6 +2,8 @@ r"""Tests of the models of answers and their hyperparameters."""
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from botorch_binary_context.experiment import (
     Trial,
     surrogate,
 )
+from botorch_binary_context.experiment.chooser import Chooser
 from botorch_binary_context.experiment.surrogate import (
     Surrogate,
     last_scheduled_fit,
@@ -297,3 +300,20 @@ class TestPending:
             return model.likelihood.functional.of_distribution(distribution).variance
 
         assert (spread(more) < spread(model)).all()
+
+
+def test_models_are_freed_at_once() -> None:
+    """Also after a question, with pending trials: their matrices are large."""
+    settings = pass_fail(hyperparameters=FIXED)
+    maker = Surrogate(settings)
+    trials = make_trials(settings, 12)
+    gc.disable()
+    try:
+        model = maker.model(trials[:10], {}, levels=True)
+        rows = maker.rows(trials[10:])
+        Chooser(settings, maker.encoder).by_rule(model, 13, rows, {})
+        alive = weakref.ref(model)
+        del model
+        assert alive() is None
+    finally:
+        gc.enable()
