@@ -5,7 +5,7 @@ The web application: its routes, and the errors that they answer with.
 from __future__ import annotations
 
 import io
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -26,6 +26,7 @@ from botorch_binary_context.web.body import read_body
 from botorch_binary_context.web.desk import Desk
 from botorch_binary_context.web.guard import Access, Guard, Role
 from botorch_binary_context.web.lab import Lab
+from botorch_binary_context.web.pages import STATIC
 from botorch_binary_context.web.refusals import RefusalError
 
 # An answer must never wait for a thread that computes: each kind of work has its own.
@@ -61,7 +62,7 @@ def make_app(lab: Lab, access: Access) -> Starlette:
         OSError: _refuse_journal,
         Exception: _confess,
     }
-    routes = _Api(lab).routes() + _page_routes(lab)
+    routes = _Api(lab, access.tokens).routes() + _page_routes(lab)
     return Starlette(
         routes=[Mount("/{token}", routes=routes)],
         middleware=middleware,
@@ -72,8 +73,9 @@ def make_app(lab: Lab, access: Access) -> Starlette:
 class _Api:
     """The JSON interface."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, tokens: Mapping[Role, str]) -> None:
         self._lab = lab
+        self._tokens = tokens
         self._limiters = {
             kind: CapacityLimiter(number) for kind, number in MAX_THREADS.items()
         }
@@ -105,9 +107,11 @@ class _Api:
         )
 
     async def list(self, request: Request) -> Response:
-        names = list(self._lab.desks)
         role: Role = request.scope["role"]
-        return JSONResponse({"experiments": names, "role": role.value})
+        found: dict[str, Any] = {"experiments": [*self._lab.desks], "role": role.value}
+        if role is Role.EXPERIMENTER:
+            found["participant"] = f"/{self._tokens[Role.PARTICIPANT]}/"
+        return JSONResponse(found)
 
     async def describe(self, request: Request) -> Response:
         desk = self._desk(request)
@@ -204,10 +208,19 @@ def for_experimenter(handler: Handler) -> Handler:
 
 
 def _page_routes(lab: Lab) -> list[BaseRoute]:
-    routes: list[BaseRoute] = []
+    routes: list[BaseRoute] = [
+        Route("/", _show_page),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
     if lab.files is not None:
         routes.append(Mount("/files", StaticFiles(directory=lab.files)))
     return routes
+
+
+async def _show_page(request: Request) -> Response:
+    """Each role has its page."""
+    role: Role = request.scope["role"]
+    return FileResponse(STATIC / f"{role.value}.html")
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

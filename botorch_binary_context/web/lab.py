@@ -14,7 +14,7 @@ from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.web.ahead import Ahead
 from botorch_binary_context.web.desk import Desk
-from botorch_binary_context.web.pages import Page, default_page
+from botorch_binary_context.web.pages import STIMULUS, Page, default_page
 from botorch_binary_context.web.refusals import RefusalError
 from botorch_binary_context.web.reporter import Reporter
 
@@ -74,7 +74,8 @@ class Lab:
             )
         settings = experiment.settings
         chosen = Page(default_page(settings)) if page is None else page
-        self._pages[name] = chosen.describe(settings)
+        has_stimulus = self.files is not None and (self.files / STIMULUS).is_file()
+        self._pages[name] = {**chosen.describe(settings), "stimulus": has_stimulus}
         self.desks[name] = Desk(name, experiment, self.ahead, simulated)
 
     def find(self, name: str) -> Desk:

@@ -12,6 +12,8 @@ from botorch_binary_context.errors import InputDataError, UnsupportedError, quot
 from botorch_binary_context.experiment.settings import Settings
 
 STATIC = Path(__file__).parent / "static"
+#: The module of the experimenter that draws stimuli.
+STIMULUS = "stimulus.js"
 #: The pages for participants.
 PAGES = ("eye", "duel", "plain")
 #: What an eye chart shows, and how many there are to choose from.

@@ -7,6 +7,7 @@ A recommendation takes a second or more. In another process it delays no partici
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import tempfile
 import threading
@@ -19,6 +20,9 @@ from botorch.exceptions.errors import BotorchError
 
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.web.refusals import RefusalError
+
+#: Participants come first.
+NICENESS = 10
 
 
 class Reporter:
@@ -94,6 +98,8 @@ class Reporter:
 def _work(connection: Connection) -> None:
     """Answer requests until the other end is closed, also by a crash."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
     experiments: dict[Path, Experiment] = {}
     while True:
         try:

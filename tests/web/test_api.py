@@ -36,7 +36,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_lists_experiments(served: Served) -> None:
     found = served.get("experiments", Role.PARTICIPANT).json
     assert found == {"experiments": ["one", "two"], "role": "participant"}
-    assert served.get("experiments").json["role"] == "experimenter"
+    other = served.get("experiments").json
+    assert other["role"] == "experimenter"
+    assert other["participant"] == f"/{served.token()}/"
 
 
 def test_describes_an_experiment(served: Served) -> None:
@@ -45,7 +47,7 @@ def test_describes_an_experiment(served: Served) -> None:
     assert found["outcomes"] == ["fail", "pass"]
     assert [p["name"] for p in found["parameters"]] == ["gain", "shift"]
     assert [c["name"] for c in found["contexts"]] == ["noise"]
-    assert found["page"] == {"kind": "plain"}
+    assert found["page"] == {"kind": "plain", "stimulus": False}
 
 
 def test_a_trial_from_question_to_answer(served: Served) -> None:

@@ -1,0 +1,65 @@
+// Small helpers for what is on the page.
+
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) {
+      made.addEventListener(name.slice(2), value);
+    } else if (value === true) {
+      made.setAttribute(name, "");
+    } else if (value !== false && value !== null && value !== undefined) {
+      made.setAttribute(name, value);
+    }
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+export function find(id) {
+  return document.getElementById(id);
+}
+
+// Show one screen in the place of another, and tell people who do not see it.
+export function showScreen(...children) {
+  const main = find("main");
+  main.replaceChildren(...children);
+  const heading = main.querySelector("h1");
+  if (heading) {
+    heading.tabIndex = -1;
+    heading.focus({ preventScroll: true });
+  }
+}
+
+export function announce(message) {
+  find("live").textContent = message;
+}
+
+export function showBanner(message) {
+  const banner = find("banner");
+  banner.textContent = message;
+  banner.hidden = message === "";
+}
+
+export function formatNumber(value) {
+  if (typeof value !== "number") {
+    return String(value);
+  }
+  return String(Number(value.toPrecision(6))).replace("-", "\u2212");
+}
+
+export function formatValues(values) {
+  return Object.entries(values)
+    .map(([name, value]) => `${name} ${formatNumber(value)}`)
+    .join(", ");
+}
+
+// When the browser has painted what is on the page now.
+export function painted() {
+  return new Promise((resolve) => {
+    requestAnimationFrame(() => requestAnimationFrame(resolve));
+  });
+}
+
+export function sleep(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}

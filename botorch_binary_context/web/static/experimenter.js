@@ -1,0 +1,254 @@
+// The page of the experimenter: how far each experiment is, live.
+
+import { request, requestPatiently } from "./client.js";
+import { announce, element, find, formatNumber, sleep } from "./dom.js";
+import { text } from "./strings.js";
+
+const INTERVAL = 1000; // milliseconds
+const SVG = "http://www.w3.org/2000/svg";
+const ENDS = {
+  answers: "limitAnswers",
+  loss: "limitLoss",
+  threshold_width: "limitThresholdWidth",
+  value: "limitValue",
+};
+
+class Panel {
+  constructor(name) {
+    this.name = name;
+    this.path = `experiments/${encodeURIComponent(name)}`;
+    this.reported = null; // the revision of the last report
+    this.values = []; // the value of going on after so many answers
+    this.state = element("span", { class: "state" });
+    this.counts = element("span", { class: "counts" });
+    this.toggle = element("button", { onclick: () => this.stopOrResume() });
+    this.report = element("div", { class: "report" });
+    this.image = element("img", { alt: "", hidden: true });
+    this.noPicture = element("p", {}, text("noPicture"));
+    this.section = this.lay();
+  }
+
+  lay() {
+    const table = new URL(`../api/${this.path}/export`, import.meta.url);
+    return element(
+      "section",
+      { class: "panel", "aria-label": this.name },
+      element(
+        "header",
+        {},
+        element("h2", {}, this.name),
+        this.state,
+        this.counts,
+        element(
+          "div",
+          { class: "buttons" },
+          this.toggle,
+          element("a", { href: table, download: `${this.name}.csv` }, text("export")),
+        ),
+      ),
+      element("div", { class: "picture" }, this.noPicture, this.image),
+      this.report,
+    );
+  }
+
+  async stopOrResume() {
+    const verb = this.status.finished === "stopped" ? "resume" : "stop";
+    this.showStatus(await requestPatiently(`${this.path}/${verb}`, {}));
+  }
+
+  async watch() {
+    for (;;) {
+      this.showStatus(await requestPatiently(`${this.path}/status`));
+      if (this.status.answered === 0) {
+        this.report.replaceChildren(element("p", {}, text("noAnswers")));
+      } else if (this.status.revision !== this.reported) {
+        const { revision } = this.status;
+        await this.update();
+        this.reported = revision;
+      }
+      await sleep(INTERVAL);
+    }
+  }
+
+  showStatus(status) {
+    this.status = status;
+    const { answered: number, limit: total, finished } = status;
+    const states = { stopped: "stopped", answers: "ended" };
+    this.state.textContent = text(states[finished] ?? "running");
+    this.state.dataset.state = finished ?? "running";
+    const counts = [
+      total === null ? `${number} ${text("answers")}` : text("answersOf", { number, total }),
+      `${status.pending} ${text("pending")}`,
+      `${status.withdrawn} ${text("withdrawn")}`,
+    ];
+    this.counts.textContent = counts.join(" · ");
+    this.toggle.textContent = text(finished === "stopped" ? "resume" : "stop");
+    this.toggle.hidden = finished === "answers";
+  }
+
+  async update() {
+    try {
+      const found = await request(`${this.path}/recommend`);
+      this.values.push([found.num_answers, found.value_of_next_trial]);
+      this.report.replaceChildren(...this.describe(found));
+      await this.draw(found.num_answers);
+      announce(text("recommendedAfter", { number: found.num_answers }));
+    } catch (error) {
+      this.report.replaceChildren(element("p", { class: "warning" }, error.message));
+    }
+  }
+
+  async draw(number) {
+    const address = new URL(`../api/${this.path}/plot`, import.meta.url);
+    const response = await fetch(address, { cache: "no-store" });
+    const former = this.image.src;
+    this.noPicture.hidden = response.ok;
+    this.image.hidden = !response.ok;
+    if (response.ok) {
+      this.image.src = URL.createObjectURL(await response.blob());
+      this.image.alt = text("pictureAlt", { number });
+    }
+    if (former) {
+      URL.revokeObjectURL(former);
+    }
+  }
+
+  describe(found) {
+    const number = found.num_answers;
+    return [
+      ...found.warnings.map((warning) => element("p", { class: "warning" }, warning)),
+      element(
+        "div",
+        {},
+        element("h3", {}, text("recommendedAfter", { number })),
+        parameterTable(found),
+      ),
+      element("div", {}, element("h3", {}, text("expected")), factTable(found)),
+      element(
+        "div",
+        {},
+        element("h3", {}, text("goingOn")),
+        element(
+          "p",
+          {},
+          element("strong", {}, formatShort(found.value_of_next_trial)),
+          ` ${text("goingOnText")}`,
+        ),
+        this.values.length > 1 ? drawTrend(this.values) : null,
+        element("div", { class: "ends" }, ...found.progress.map(describeEnd)),
+      ),
+    ];
+  }
+}
+
+function parameterTable({ parameters, local_uncertainty: spreads }) {
+  const rows = Object.entries(parameters).map(([name, value]) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row" }, name),
+      element("td", {}, element("strong", {}, formatShort(value))),
+      element("td", {}, formatSpread(spreads[name])),
+    ),
+  );
+  const titles = ["parameter", "value", "interval"].map((key) =>
+    element("th", { scope: "col" }, text(key)),
+  );
+  return element(
+    "table",
+    {},
+    element("thead", {}, element("tr", {}, ...titles)),
+    element("tbody", {}, ...rows),
+  );
+}
+
+function formatSpread(spread) {
+  if (Array.isArray(spread)) {
+    return spread.map(formatShort).join(" to ");
+  }
+  return Object.entries(spread ?? {})
+    .map(([value, share]) => `${value} ${Math.round(100 * share)} %`)
+    .join(", ");
+}
+
+function factTable(found) {
+  const facts = [];
+  const { success_probability: success, expected_loss: loss } = found;
+  if (success) {
+    const places = Object.entries(found.context).map(([name, v]) => `${name} ${formatShort(v)}`);
+    const context = places.join(", ") || text("atReference");
+    facts.push([text("success", { context }), formatEstimate(success.mean, success)]);
+  }
+  for (const [name, threshold] of Object.entries(found.thresholds)) {
+    facts.push([text("threshold", { name }), formatEstimate(threshold.median, threshold)]);
+  }
+  if (loss) {
+    const unit = loss.unit ?? text("latentUnits");
+    facts.push([text("expectedLoss"), `${formatShort(loss.mean)} ${unit}`]);
+  }
+  const rows = facts.map(([name, value]) =>
+    element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, value)),
+  );
+  return element("table", {}, element("tbody", {}, ...rows));
+}
+
+function formatEstimate(middle, { low, high }) {
+  return `${formatShort(middle)} (${formatShort(low)} to ${formatShort(high)})`;
+}
+
+function formatShort(value) {
+  if (value === null) {
+    return text("outOfRange");
+  }
+  if (typeof value === "number" && value !== 0 && Math.abs(value) < 1e-3) {
+    return value.toExponential(1).replaceAll("-", "\u2212");
+  }
+  return formatNumber(typeof value === "number" ? Number(value.toPrecision(3)) : value);
+}
+
+function describeEnd({ criterion, now, limit, reached }) {
+  const name = text(ENDS[criterion] ?? "value");
+  const state = reached ? `, ${text("limitReached")}` : "";
+  const label = `${name}: ${now === null ? "–" : formatShort(now)} / ${formatShort(limit)}${state}`;
+  // Answers count up to their limit; everything else falls to it.
+  const share = criterion === "answers" ? now / limit : now === null ? 0 : limit / now;
+  const bar = element("progress", { max: 1, value: Math.min(share, 1), "aria-label": name });
+  return element("div", {}, label, bar);
+}
+
+function drawTrend(values) {
+  const picture = document.createElementNS(SVG, "svg");
+  picture.setAttribute("class", "trend");
+  picture.setAttribute("viewBox", "0 0 100 30");
+  picture.setAttribute("preserveAspectRatio", "none");
+  picture.setAttribute("aria-hidden", "true");
+  const first = values[0][0];
+  const width = Math.max(values.at(-1)[0] - first, 1);
+  const top = Math.max(...values.map(([, value]) => value), 1e-12);
+  const points = values.map(
+    ([number, value]) => `${(100 * (number - first)) / width},${29 - (27 * value) / top}`,
+  );
+  const line = document.createElementNS(SVG, "polyline");
+  line.setAttribute("points", points.join(" "));
+  line.setAttribute("fill", "none");
+  line.setAttribute("stroke", "currentColor");
+  line.setAttribute("stroke-width", "2");
+  line.setAttribute("vector-effect", "non-scaling-stroke");
+  picture.append(line);
+  return picture;
+}
+
+async function main() {
+  const { experiments, participant } = await requestPatiently("experiments");
+  const link = { href: participant, target: "_blank", rel: "noopener" };
+  find("header").append(
+    element("h1", {}, text("experimenter")),
+    element("a", link, text("participantPage")),
+    element("span", { class: "small" }, text("notMedical")),
+  );
+  const panels = experiments.map((name) => new Panel(name));
+  find("main").append(...panels.map((panel) => panel.section));
+  panels.forEach((panel) => panel.watch());
+}
+
+main();

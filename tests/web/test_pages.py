@@ -1,0 +1,507 @@
+r"""Whole sessions in a real browser, and what is in the journal afterwards."""
+
+from __future__ import annotations
+
+import math
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import wave
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+from playwright.sync_api import Page as Tab
+
+from botorch_binary_context.experiment import (
+    Categorical,
+    Context,
+    Duels,
+    Experiment,
+    NamedSpace,
+    PassFail,
+    Real,
+    Settings,
+    Stop,
+    Trial,
+)
+from botorch_binary_context.experiment.demo import demo_settings, simulated_person
+from botorch_binary_context.web.desk import Desk
+from botorch_binary_context.web.guard import Role
+from botorch_binary_context.web.pages import Page
+from tests.experiment.simulation import FIXED, answer, duels, pass_fail, unmodelled
+from tests.web.browsing import begin, close, open_page
+from tests.web.optotypes import LETTERS, POSITIONS
+from tests.web.serving import serving
+
+DESKTOP = {"width": 1100, "height": 950}
+PHONE = {
+    "viewport": {"width": 390, "height": 800},
+    "device_scale_factor": 3,
+    "has_touch": True,
+    "is_mobile": True,
+}
+
+
+def create(path: Path, settings: Settings) -> Path:
+    Experiment.create(path, settings).close()
+    return path
+
+
+def eye_settings(num_answers: int) -> Settings:
+    """Which lens lets a person read the smallest letters?"""
+    content = demo_settings().to_dict()
+    content |= {
+        "hyperparameters": {**FIXED, "slope": 4.0},
+        "stop": {"answers": num_answers},
+        "feedback": {"kind": "pass/fail", "guess_rate": 0.1},
+    }
+    return Settings.from_dict(content)
+
+
+def threshold_settings(num_answers: int, **kwargs: Any) -> Settings:
+    """How small are the rings that can be seen? There is nothing to set by hand."""
+    size = Context("size", reference=0.0, low=-0.3, high=1.0, harder="down")
+    hyperparameters = {"context_variance": 1.0, "constant": 1.0, "slope": 4.0}
+    return Settings(
+        NamedSpace([], [size]),
+        PassFail(guess_rate=1 / 8),
+        **{
+            "seed": 3,
+            "hyperparameters": hyperparameters,
+            "stop": Stop(answers=num_answers),
+            **kwargs,
+        },
+    )
+
+
+def run_without_browser(path: Path, settings: Settings, person: Any) -> list[Trial]:
+    assert settings.stop is not None
+    with Experiment.create(path, settings) as experiment:
+        for _ in range(settings.stop.answers or 0):
+            trial = experiment.ask()
+            experiment.tell(trial.id, person(trial))
+        return experiment.trials
+
+
+def check_same(found: list[Trial], expected: list[Trial]) -> None:
+    """The same questions and answers, in the same order."""
+    assert [t.values for t in found] == [t.values for t in expected]
+    assert [t.outcome for t in found] == [t.outcome for t in expected]
+    assert [t.chosen_by for t in found] == [t.chosen_by for t in expected]
+
+
+def optotype_of(desk: Desk, trial: Trial, names: Any) -> str:
+    """What the page shows, by the seed of the trial."""
+    return names[int(desk.to_dict(trial)["seed"] / 2**32 * len(names))]
+
+
+def wait_for_trial(tab: Tab, number: int, total: int | None = None) -> None:
+    of = "" if total is None else f" of {total}"
+    tab.wait_for_function(
+        "text => document.getElementById('progress').textContent === text",
+        arg=f"Trial {number}{of}",
+    )
+
+
+def test_an_eye_examination_by_keyboard(browser: Browser, tmp_path: Path) -> None:
+    settings, number = eye_settings(40), 40
+    expected = run_without_browser(tmp_path / "a", settings, simulated_person())
+    path, person = create(tmp_path / "eye.journal", settings), simulated_person()
+    with serving([path], Page("eye")) as served:
+        desk = served.lab.desks["eye"]
+        tab = open_page(browser, served.url(), viewport=DESKTOP)
+        begin(tab)
+        for i in range(1, number + 1):
+            tab.wait_for_selector("#ready")
+            tab.keyboard.press("Space")
+            tab.wait_for_selector("#stage svg")
+            trial = desk.experiment.trial(i)
+            right = optotype_of(desk, trial, LETTERS)
+            other = LETTERS[(LETTERS.index(right) + 3) % 10]
+            tab.keyboard.press(right if person(trial) else other)
+        tab.wait_for_selector("#end")
+        close(tab)
+        found = desk.experiment.trials
+    check_same(found, expected)
+    assert all(trial.asked is None for trial in found)
+    assert all(0.0 <= trial.reaction_time < 60.0 for trial in found)  # type: ignore
+    assert {trial.extra["page.distance_mm"] for trial in found} == {4000}
+    for trial in found:
+        is_right = trial.extra["page.answer"] == trial.extra["page.optotype"]
+        assert is_right == bool(trial.outcome)
+
+
+def test_an_eye_examination_by_touch(browser: Browser, tmp_path: Path) -> None:
+    settings, number = threshold_settings(40), 40
+
+    def person(trial: Trial) -> bool:
+        luck = (trial.id * 0.618034) % 1.0
+        return luck < 1 / (1 + math.exp(-8 * (float(trial.context["size"]) - 0.2)))
+
+    expected = run_without_browser(tmp_path / "a", settings, person)
+    path = create(tmp_path / "eye.journal", settings)
+    with serving([path], Page("eye", "landolt")) as served:
+        desk = served.lab.desks["eye"]
+        tab = open_page(browser, served.url(), **PHONE)
+        tab.tap("#start")
+        tab.fill("#distance", "100")
+        tab.tap("#calibrated")
+        for i in range(1, number + 1):
+            wait_for_trial(tab, i, number)
+            tab.wait_for_selector("#stage svg")
+            trial = desk.experiment.trial(i)
+            right = optotype_of(desk, trial, POSITIONS)
+            other = POSITIONS[(POSITIONS.index(right) + 1) % 8]
+            name = right if person(trial) else other
+            tab.tap(f'.key[data-name="{name}"]')
+        tab.wait_for_selector("#end")
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+        close(tab)
+        found = desk.experiment.trials
+    check_same(found, expected)
+
+
+def test_practice_pause_undo_and_reload(browser: Browser, tmp_path: Path) -> None:
+    path = create(tmp_path / "eye.journal", threshold_settings(4, initial_trials=99))
+    with serving([path], Page("eye")) as served:
+        desk = served.lab.desks["eye"]
+        experiment = desk.experiment
+        experiment.describe(instructions="Please wear your glasses.")
+        tab = open_page(browser, served.url(), viewport=DESKTOP)
+        tab.wait_for_selector("text=Please wear your glasses.")
+        # By the keyboard alone, from the first button to the last.
+        tab.focus("#practise")
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector("#distance")
+        tab.focus("#calibrated")
+        tab.keyboard.press("Enter")
+        for i in range(3):
+            tab.wait_for_function(
+                "text => document.getElementById('progress').textContent === text",
+                arg=f"Practice {i + 1} of 3",
+            )
+            tab.wait_for_selector("#stage svg")
+            tab.keyboard.press("k")
+        tab.wait_for_selector("#go-on")
+        assert experiment.trials[0].status == "pending"  # practice is not written down
+        tab.keyboard.press("Enter")
+
+        wait_for_trial(tab, 1, 4)
+        tab.wait_for_selector("#stage svg")
+        tab.keyboard.press("Escape")
+        tab.wait_for_selector("#go-on")
+        assert tab.locator("#stage").count() == 0
+        tab.keyboard.press("k")
+        tab.keyboard.press("Enter")
+        tab.wait_for_selector("#stage svg")
+        assert experiment.trials[0].status == "pending"
+
+        tab.keyboard.press("Backspace")
+        tab.wait_for_selector(".note")
+        assert "no answer of yours" in tab.inner_text(".note")
+        tab.wait_for_selector("#stage svg")
+        right = optotype_of(desk, experiment.trials[0], LETTERS)
+        other = LETTERS[(LETTERS.index(right) + 1) % 10]
+        tab.keyboard.press(other)
+        wait_for_trial(tab, 2, 4)
+        tab.wait_for_selector("#stage svg")
+        assert experiment.trial(1).outcome == 0
+        tab.keyboard.press("Backspace")
+        wait_for_trial(tab, 1, 4)
+        tab.wait_for_selector("#stage svg")
+        assert experiment.trial(1).status == "pending"
+        tab.keyboard.press(right)
+        wait_for_trial(tab, 2, 4)
+        tab.wait_for_selector("#stage svg")
+        assert experiment.trial(1).outcome == 1
+        assert len(experiment.trials) == 2
+
+        shown = tab.locator("#stage g").get_attribute("transform")
+        tab.reload()
+        tab.click("#start")
+        tab.click("#calibrated")
+        wait_for_trial(tab, 2, 4)
+        tab.wait_for_selector("#stage svg")
+        assert tab.locator("#stage g").get_attribute("transform") == shown
+        assert len(experiment.trials) == 2
+        for i in (2, 3, 4):
+            wait_for_trial(tab, i, 4)
+            tab.wait_for_selector("#stage svg")
+            tab.keyboard.press(optotype_of(desk, experiment.trial(i), LETTERS))
+        tab.wait_for_selector("#end")
+        close(tab)
+        kinds = [event.kind for event in experiment.history if event.trial is not None]
+        assert kinds.count("answered") == 5
+        assert kinds.count("undone") == 1
+        assert [trial.outcome for trial in experiment.trials] == [1, 1, 1, 1]
+
+
+def write_sound(path: Path, pitch: float) -> None:
+    """A tenth of a second."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        samples = (int(9000 * math.sin(pitch * i / 8000)) for i in range(800))
+        file.writeframes(b"".join(struct.pack("<h", sample) for sample in samples))
+
+
+def test_duels_of_images_sounds_and_values(browser: Browser, tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    picture = '<svg xmlns="http://www.w3.org/2000/svg" width="90" height="90">{}</svg>'
+    for name, color in (("red", "red"), ("blue", "blue")):
+        shape = f'<circle cx="45" cy="45" r="40" fill="{color}"/>'
+        (files / f"{name}.svg").write_text(picture.format(shape))
+    write_sound(files / "low note.wav", 1000.0)
+    write_sound(files / "high.wav", 4000.0)
+    kinds = {
+        "images": [Categorical("image", ["red.svg", "blue.svg"])],
+        "sounds": [Categorical("sound", ["low note.wav", "high.wav"])],
+        "values": [Real("gain", 0.0, 1.0)],
+    }
+    paths = [
+        create(
+            tmp_path / f"{name}.journal",
+            Settings(NamedSpace(parts), Duels(), seed=0, initial_trials=99),
+        )
+        for name, parts in kinds.items()
+    ]
+    with serving(paths, files=files) as served:
+        tab = open_page(browser, served.url(), viewport=DESKTOP)
+        tab.click("text=images")
+        tab.click("#start")
+        sides = []
+        for i in range(1, 5):
+            wait_for_trial(tab, i)
+            tab.wait_for_selector(".side img")
+            tab.wait_for_function(
+                "() => [...document.images].every(i => i.naturalWidth > 0)"
+            )
+            tab.keyboard.press("ArrowLeft")
+            wait_for_trial(tab, i + 1)
+            trial = served.lab.desks["images"].experiment.trial(i)
+            left = trial.extra["page.left"]
+            assert left == ("first" if trial.outcome == 1 else "second")
+            sides.append(left)
+        assert set(sides) == {"first", "second"}  # the places are random
+
+        tab.goto(f"{served.url()}?experiment=sounds")
+        tab.click("#start")
+        tab.wait_for_selector(".play")
+        assert tab.locator(".answer:disabled").count() == 2
+        tab.keyboard.press("q")
+        tab.wait_for_timeout(400)
+        tab.keyboard.press("ArrowRight")  # too early
+        tab.keyboard.press("p")
+        tab.wait_for_selector(".answer:not(:disabled)")
+        tab.click(".play >> nth=0")  # again
+        tab.keyboard.press("ArrowRight")
+        wait_for_trial(tab, 2)
+        trial = served.lab.desks["sounds"].experiment.trial(1)
+        assert trial.extra["page.left"] == ("second" if trial.outcome == 1 else "first")
+
+        (files / "stimulus.js").write_text(
+            "export default (stage, values) => {"
+            "stage.textContent = `<${values.gain}>`; };"
+        )
+        close(tab)
+    with serving(paths[-1:], files=files) as served:
+        tab = open_page(browser, served.url(), viewport=DESKTOP)
+        tab.click("#start")
+        wait_for_trial(tab, 1)
+        trial = served.lab.desks["values"].experiment.trial(1)
+        shown = set(tab.locator(".stage").all_inner_texts())
+        assert shown == {f"<{side['gain']}>" for side in trial.sides}
+        close(tab)
+
+
+@pytest.mark.parametrize("make_settings", [pass_fail, duels])
+def test_plain_page(browser: Browser, tmp_path: Path, make_settings: Any) -> None:
+    settings = make_settings(hyperparameters=FIXED, stop=Stop(answers=8))
+    expected = run_without_browser(tmp_path / "a", settings, answer)
+    path = create(tmp_path / "one.journal", settings)
+    with serving([path], Page("plain")) as served:
+        experiment = served.lab.desks["one"].experiment
+        tab = open_page(browser, served.url(), viewport=DESKTOP)
+        tab.click("#start")
+        for i in range(1, 9):
+            wait_for_trial(tab, i, 8)
+            tab.wait_for_selector(".answer")
+            trial = experiment.trial(i)
+            text = tab.inner_text("#main").replace("\u2212", "-")
+            assert all(f"{value:.6g}" in text for value in trial.values.values())
+            outcome = experiment.feedback.outcomes[int(answer(trial))]
+            if i % 2:
+                tab.keyboard.press(outcome[0])
+            else:
+                tab.click(f'[data-outcome="{outcome}"]')
+        tab.wait_for_selector("#end")
+        close(tab)
+        found = experiment.trials
+    check_same(found, expected)
+
+
+def test_two_participants_at_once(browser: Browser, tmp_path: Path) -> None:
+    path = create(tmp_path / "one.journal", unmodelled(stop=Stop(answers=6)))
+    with serving([path]) as served:
+        experiment = served.lab.desks["one"].experiment
+        tabs = [open_page(browser, served.url(), viewport=DESKTOP) for _ in range(2)]
+        # A second window of the same browser is another participant, too.
+        window = tabs[0].context.new_page()
+        window.goto(served.url())
+        for tab in (*tabs, window):
+            tab.click("#start")
+            wait_for_trial(tab, 1, 6)
+        pending = [t for t in experiment.trials if t.status == "pending"]
+        assert len({t.rater for t in pending}) == len(pending) == 3
+        assert len({str(t.values) for t in pending}) == 3
+        for i in (1, 2):
+            for tab in tabs:
+                tab.keyboard.press("p")
+                wait_for_trial(tab, i + 1, 6)
+        window.keyboard.press("f")
+        wait_for_trial(window, 2, 6)
+        tabs[1].keyboard.press("f")
+        tabs[1].wait_for_selector("#end")
+        tabs[0].keyboard.press("f")  # what was shown already still counts
+        tabs[0].wait_for_selector("#end")
+        for tab in tabs:
+            close(tab)
+        answered = [t for t in experiment.trials if t.status == "answered"]
+    assert [t.outcome for t in answered].count(1) == 4
+    assert len(answered) == 7
+
+
+def start(path: Path, port: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "botorch_binary_context.experiment"]
+    options = ["--port", str(port), "--tokens", f"{path}.tokens"]
+    server = subprocess.Popen(
+        [*command, "serve", str(path), *options], stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    server.first_line = server.stdout.readline()  # type: ignore[attr-defined]
+    return server
+
+
+def end(server: subprocess.Popen[str], number: int) -> None:
+    server.send_signal(number)
+    server.wait()
+    assert server.stdout is not None
+    server.stdout.close()
+
+
+def test_a_server_that_is_killed(browser: Browser, tmp_path: Path) -> None:
+    """Between question and answer: the page goes on by itself."""
+    path = create(tmp_path / "one.journal", unmodelled(stop=Stop(answers=3)))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = start(path, port)
+    try:
+        role, _, url = server.first_line.strip().partition(": ")  # type: ignore
+        assert role == "participant"
+        tab = open_page(browser, url, viewport=DESKTOP)
+        tab.click("#start")
+        wait_for_trial(tab, 1, 3)
+        tab.keyboard.press("p")
+        wait_for_trial(tab, 2, 3)
+        end(server, signal.SIGKILL)
+        tab.keyboard.press("f")
+        tab.wait_for_selector("#banner:not([hidden])")
+        assert "answer is kept" in tab.inner_text("#banner")
+        server = start(path, port)
+        wait_for_trial(tab, 3, 3)
+        tab.wait_for_selector("#banner", state="hidden")
+        tab.keyboard.press("p")
+        tab.wait_for_selector("#end")
+        close(tab)
+    finally:
+        end(server, signal.SIGINT)
+    with Experiment.open(path) as experiment:
+        kinds = [e.kind for e in experiment.history if e.trial is not None]
+        assert kinds == ["asked", "answered"] * 3
+        assert [t.outcome for t in experiment.trials] == [1, 0, 1]
+
+
+def test_an_answer_survives_the_browser(browser: Browser, tmp_path: Path) -> None:
+    """It is sent when the page is opened again, and never twice."""
+    path = create(tmp_path / "one.journal", unmodelled())
+    with serving([path]) as served:
+        experiment = served.lab.desks["one"].experiment
+        tab = open_page(browser, served.url(), viewport=DESKTOP)
+        tab.click("#start")
+        wait_for_trial(tab, 1)
+        tab.context.set_offline(True)
+        tab.keyboard.press("f")
+        tab.wait_for_selector("#banner:not([hidden])")
+        tab.close()
+        assert experiment.trial(1).status == "pending"
+        tab.context.set_offline(False)
+        for _ in range(2):
+            again = tab.context.new_page()
+            again.goto(served.url())
+            again.click("#start")
+            wait_for_trial(again, 2)
+            again.close()
+        tab.context.close()
+        assert experiment.trial(1).outcome == 0
+        assert len(experiment.trials) == 2
+
+
+def test_the_experimenter_watches_live(browser: Browser, tmp_path: Path) -> None:
+    settings = pass_fail(
+        hyperparameters={**FIXED, "slope": 2.0}, stop=Stop(answers=20, loss=0.01)
+    )
+    path = tmp_path / "one.journal"
+    with Experiment.create(path, settings) as experiment:
+        for _ in range(8):
+            trial = experiment.ask()
+            experiment.tell(trial.id, answer(trial))
+    with serving([path]) as served:
+        experiment = served.lab.desks["one"].experiment
+        tab = open_page(browser, served.url(Role.EXPERIMENTER), viewport=DESKTOP)
+        tab.wait_for_selector(".picture img:not([hidden])", timeout=60_000)
+        text = tab.inner_text(".panel")
+        assert "8 of 20 answers" in text
+        assert "Recommended after 8 answers" in text
+        assert "Threshold of noise" in text
+        assert tab.evaluate("document.querySelector('.picture img').naturalWidth") > 100
+        trial = experiment.ask()
+        experiment.tell(trial.id, answer(trial))
+        tab.wait_for_selector("text=Recommended after 9 answers")
+        tab.click("text=Stop the experiment")
+        tab.wait_for_selector("text=Stopped")
+        assert served.lab.desks["one"].ask("a")["finished"] == "stopped"
+        tab.click("text=Go on with it")
+        tab.wait_for_selector("text=Running")
+        with tab.expect_download() as download:
+            tab.click("text=Export")
+        lines = Path(download.value.path()).read_text().splitlines()
+        assert len(lines) == 10
+        link = tab.get_attribute("text=Page for participants", "href")
+        assert link == f"/{served.token()}/"
+        close(tab)
+
+
+def test_pages_load_nothing_from_elsewhere(browser: Browser, tmp_path: Path) -> None:
+    path = create(tmp_path / "one.journal", unmodelled())
+    with serving([path]) as served:
+        for role in Role:
+            context = browser.new_context()
+            tab = context.new_page()
+            requests: list[str] = []
+            tab.on("request", lambda request: requests.append(request.url))  # noqa: B023
+            tab.goto(served.url(role))
+            tab.wait_for_selector("h1")
+            assert requests
+            begin_of_all = served.url(role)
+            assert [url for url in requests if not url.startswith(begin_of_all)] == []
+            blocked = tab.evaluate(
+                """() => fetch("http://127.0.0.1:9/").then(() => "sent", e => e.name)"""
+            )
+            assert blocked == "TypeError"
+            context.close()
