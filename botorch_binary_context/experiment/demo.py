@@ -25,8 +25,11 @@ NUM_LETTERS = 26
 LETTER_SIZES = tuple(round(0.1 * i, 1) for i in range(-3, 13))
 
 
-def demo_settings() -> Settings:
+def demo_settings(num_letters: int = NUM_LETTERS) -> Settings:
     r"""An eye test: which lens lets a person read the smallest letters?
+
+    Args:
+        num_letters: How many letters there are to guess from.
 
     Returns:
         The settings.
@@ -37,7 +40,7 @@ def demo_settings() -> Settings:
             Context("letter size", reference=0.0, levels=LETTER_SIZES, harder="down")
         ],
     )
-    guesses = PassFail(guess_rate=1 / NUM_LETTERS)
+    guesses = PassFail(guess_rate=1 / num_letters)
     return Settings(space, guesses, "ucb99-ald", seed=0, combinations=POWER_VECTOR)
 
 
@@ -54,16 +57,19 @@ def smallest_letters(lens: Values) -> float:
     return -person.score(_row(person, lens, tuple(NEEDED))).item()
 
 
-def simulated_person(seed: int = 0) -> Callable[[Trial], bool]:
+def simulated_person(
+    seed: int = 0, num_letters: int = NUM_LETTERS
+) -> Callable[[Trial], bool]:
     r"""Someone who says whether letters can be read.
 
     Args:
         seed: The seed of the answers.
+        num_letters: How many letters there are to guess from.
 
     Returns:
         A function from trials to answers.
     """
-    generator, person = random.Random(seed), _person()
+    generator, person = random.Random(seed), _person(num_letters)
 
     def read(trial: Trial) -> bool:
         row = _row(person, trial.values, ("letter size", *NEEDED))
@@ -72,8 +78,8 @@ def simulated_person(seed: int = 0) -> Callable[[Trial], bool]:
     return read
 
 
-def _person() -> RefractionProblem:
-    return RefractionProblem(SLOPE, NUM_LETTERS, tuple(NEEDED.values()))
+def _person(num_letters: int = NUM_LETTERS) -> RefractionProblem:
+    return RefractionProblem(SLOPE, num_letters, tuple(NEEDED.values()))
 
 
 def _row(person: RefractionProblem, values: Values, names: Sequence[str]) -> Tensor:

@@ -181,6 +181,12 @@ def _make_parser() -> argparse.ArgumentParser:
     _add_values(advice, "--at", "other parameters to predict for; of a map, where")
     demo.add_argument("journal", nargs="?", help="a file to make and keep")
     demo.add_argument("--trials", type=int, default=50)
+    demo.add_argument(
+        "--page", action="store_true", help="show it in the browser, as an eye chart"
+    )
+    for sub in (demo, serve):
+        sub.add_argument("--port", type=int, default=8765, help="0 for any free one")
+        sub.add_argument("--open", action="store_true", help="open the browser")
     session = add("session.run", "ask trial after trial at a prompt")
     session.add_argument("journals", nargs="+", metavar="journal")
     session.add_argument("--trials", type=int, help="stop after so many answers")
@@ -214,7 +220,6 @@ def _add_server_options(serve: argparse.ArgumentParser) -> None:
         "--size", help="the context that is the size of the letters, in logMAR"
     )
     serve.add_argument("--files", help="a folder with images, sounds or own pages")
-    serve.add_argument("--port", type=int, default=8765, help="0 for any free one")
     serve.add_argument("--host", default="127.0.0.1", help="where to listen")
     serve.add_argument(
         "--allow-origin",
@@ -226,4 +231,3 @@ def _add_server_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--tokens", metavar="FILE", help="keep the addresses in a file for next time"
     )
-    serve.add_argument("--open", action="store_true", help="open the browser")

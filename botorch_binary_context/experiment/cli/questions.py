@@ -79,6 +79,11 @@ def demo(arguments: argparse.Namespace) -> None:
     Args:
         arguments: The journal to make, if any, and the number of trials.
     """
+    if arguments.page:
+        from botorch_binary_context.experiment.cli.serving import serve_demo
+
+        serve_demo(arguments)
+        return
     report = (lambda line: None) if arguments.json else print
     with tempfile.TemporaryDirectory() as folder:
         journal = arguments.journal or Path(folder) / "demo.journal"

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import webbrowser
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from botorch_binary_context.errors import UnsupportedError
@@ -36,6 +39,32 @@ def serve(arguments: argparse.Namespace) -> None:
             arguments.host, arguments.port, arguments.allow_origin, arguments.tokens
         )
         announce_and_serve(arguments, lab, place)
+
+
+def serve_demo(arguments: argparse.Namespace) -> None:
+    r"""Serve an eye chart that a simulated person answers in the browser.
+
+    Args:
+        arguments: The journal to make, if any, the number of trials and the port.
+    """
+    _check_extra()
+    from botorch_binary_context.experiment.demo import demo_settings, simulated_person
+    from botorch_binary_context.experiment.experiment import Experiment
+    from botorch_binary_context.experiment.stopping import Stop
+    from botorch_binary_context.web.lab import Lab
+    from botorch_binary_context.web.pages import OPTOTYPES, Page
+    from botorch_binary_context.web.server import find_place
+
+    page = Page("eye")
+    num_letters = OPTOTYPES[page.optotypes]
+    stop = Stop(answers=arguments.trials)
+    settings = replace(demo_settings(num_letters), stop=stop)
+    with tempfile.TemporaryDirectory() as folder:
+        journal = arguments.journal or Path(folder) / "demo.journal"
+        Experiment.create(journal, settings).close()
+        person = simulated_person(num_letters=num_letters)
+        with Lab([journal], page, simulated=person) as lab:
+            announce_and_serve(arguments, lab, find_place(port=arguments.port))
 
 
 def announce_and_serve(arguments: argparse.Namespace, lab: Lab, place: Place) -> None:
