@@ -122,7 +122,10 @@ def _print_batches(arguments: argparse.Namespace) -> str:
 
 
 def _latency_rows() -> list[Callable[[], Comparison]]:
-    return [partial(latency.compare_experiment, 100)]
+    return [
+        partial(latency.compare_experiment, 100),
+        partial(latency.compare_ahead, 100),
+    ]
 
 
 def comparisons() -> Iterator[Callable[[], Comparison]]:

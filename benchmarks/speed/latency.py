@@ -33,6 +33,8 @@ from botorch_binary_context.experiment import (
     Settings,
     Trial,
 )
+from botorch_binary_context.web.ahead import Ahead
+from botorch_binary_context.web.desk import Desk
 
 # Consecutive questions, over which the schedule learns hyperparameters twice.
 NUM_QUESTIONS = 11
@@ -161,6 +163,53 @@ def compare_experiment(n: int) -> Comparison:
         theirs=measure(theirs, budget=3.0),
         aim="ours < 300 ms",
     )
+
+
+class _NotAhead(Ahead):
+    """Leaves everything to the moment when it is asked for."""
+
+    def prepare(self, experiment: Experiment, trials: Iterable[Trial]) -> None:
+        pass
+
+
+def compare_ahead(n: int) -> Comparison:
+    r"""From an answer to the next question, computed while a person looked or not.
+
+    Args:
+        n: The number of trials so far.
+
+    Returns:
+        The median times, each until the question is on disk.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        ours, theirs = (
+            median(_time_waits(Path(folder) / type(ahead).__name__, n, ahead))
+            for ahead in (Ahead(), _NotAhead())
+        )
+    return Comparison(
+        job=f"from answer {n} to the next question on a page, computed ahead",
+        peer="computed after the answer",
+        ours=ours,
+        theirs=theirs,
+        aim="the time of writing",
+    )
+
+
+def _time_waits(path: Path, n: int, ahead: Ahead) -> list[float]:
+    times = []
+    settings = _make_settings(initial_trials=n, hyperparameters=HYPERPARAMETERS)
+    with Experiment.create(path, settings) as experiment:
+        desk = Desk("speed", experiment, ahead)
+        for i in range(n + NUM_QUESTIONS):
+            trial = experiment.trial(desk.ask("page")["trial"]["id"])
+            ahead.wait(experiment)  # someone looks at the trial
+            outcome = answer(trial, i)
+            start = time.perf_counter()
+            desk.tell("page", trial.id, outcome, {})
+            desk.ask("page")
+            times.append(time.perf_counter() - start)
+    ahead.close()
+    return times[n:]
 
 
 def time_questions(path: Path, n: int) -> list[float]:
