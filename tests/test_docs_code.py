@@ -56,6 +56,20 @@ def test_prompts() -> None:
     assert abs(float(run_page("howto/prompts.md")["prompt"][1]) - 0.8) < 0.4
 
 
+@pytest.mark.slow
+def test_several_subjects() -> None:
+    names = run_page("howto/subjects.md")
+    spread = [
+        names[model].posterior(names["X"]).variance.mean()
+        for model in ("informed", "alone")
+    ]
+    assert spread[0] < spread[1]
+    assert float(names["trial"][0, 2]) == 2.0
+    assert abs(float(names["best_of_first"]) - 0.4) < 0.2
+    assert float(names["best_now"]) > 0.6
+    assert (names["low"] <= names["threshold"]).all()
+
+
 def test_notes_for_botorch_users() -> None:
     run_page("botorch.md")
 
