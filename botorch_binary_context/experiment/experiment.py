@@ -24,6 +24,7 @@ from botorch_binary_context.experiment.details import (
 )
 from botorch_binary_context.experiment.journal import Journal
 from botorch_binary_context.experiment.logbook import Logbook
+from botorch_binary_context.experiment.population import learn_from_population
 from botorch_binary_context.experiment.recommendation import (
     Recommendation,
     make_recommendation,
@@ -98,6 +99,7 @@ class Experiment(Logbook):
         path: str | Path,
         settings: Settings,
         metadata: Mapping[str, Any] | None = None,
+        prior: Sequence[Experiment] | None = None,
     ) -> Self:
         r"""Begin an experiment.
 
@@ -107,12 +109,18 @@ class Experiment(Logbook):
             settings: What the experiment is.
             metadata: What is to be known about it: "subject", "experimenter", "notes"
                 or any other key. :meth:`describe` changes it later.
+            prior: Earlier experiments, of other subjects, with the same variables. The
+                hyperparameters are those of all of them together; they are kept in the
+                journal as fixed ones.
 
         Returns:
             The experiment.
         """
         metadata = {} if metadata is None else metadata
         check_metadata(metadata)
+        if prior is not None:
+            earlier = [(e.settings, e._read_state().answered) for e in prior]
+            settings = learn_from_population(settings, earlier)
         Surrogate(settings)  # finds mistakes before there is a file
         return cls(Journal.create(path, settings.with_seed().to_dict(), metadata))
 

@@ -153,7 +153,7 @@ class Surrogate:
         prior = self._prior()
         self._set(prior, learned)
         self._set(prior, self.settings.hyperparameters)
-        handles = self._handles(prior)
+        handles = self.handles(prior)
         for name in self.settings.hyperparameters:
             module, attribute = handles[name]
             getattr(module, f"raw_{attribute}").requires_grad_(False)
@@ -194,7 +194,7 @@ class Surrogate:
         )
         handles = {
             name: (module, attribute)
-            for name, (module, attribute) in self._handles(prior).items()
+            for name, (module, attribute) in self.handles(prior).items()
             if getattr(module, f"raw_{attribute}").requires_grad
         }
         learn = [getattr(module, f"raw_{name}") for module, name in handles.values()]
@@ -230,8 +230,15 @@ class Surrogate:
         prior["likelihood"] = self.settings.feedback.likelihood()
         return prior
 
-    def _handles(self, prior: ModuleDict) -> dict[str, tuple[Any, str]]:
-        """Where the hyperparameters are: a module and an attribute for each name."""
+    def handles(self, prior: ModuleDict) -> dict[str, tuple[Any, str]]:
+        r"""Where the hyperparameters are.
+
+        Args:
+            prior: The modules "covariance", "mean" and "likelihood" of a model.
+
+        Returns:
+            A module and an attribute of it for each name.
+        """
         handles = {}
         for path, _ in prior.named_parameters():
             parent, _, raw = path.rpartition(".")
@@ -253,7 +260,7 @@ class Surrogate:
 
     def _check_fixed(self) -> None:
         """Find a mistake in the fixed hyperparameters at once."""
-        handles = self._handles(self._prior())
+        handles = self.handles(self._prior())
         for name, value in self.settings.hyperparameters.items():
             if name not in handles:
                 raise InputDataError(
@@ -274,7 +281,7 @@ class Surrogate:
                 )
 
     def _set(self, prior: ModuleDict, values: Hyperparameters) -> None:
-        handles = self._handles(prior)
+        handles = self.handles(prior)
         for name, value in values.items():
             module, attribute = handles[name]
             numbers = _parse_numbers(value, getattr(module, attribute).shape)

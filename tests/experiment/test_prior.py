@@ -81,7 +81,7 @@ class TestCategories:
 class TestHyperparameters:
     @pytest.mark.parametrize("settings", KINDS)
     def test_a_lengthscale_for_numbers_alone(self, settings: Settings) -> None:
-        handles = Surrogate(settings)._handles(make_prior(settings))
+        handles = Surrogate(settings).handles(make_prior(settings))
         module, _ = handles["lengthscale"]
         assert module.lengthscale.shape == (1, 7)
         module, _ = handles["correlation"]
@@ -89,7 +89,7 @@ class TestHyperparameters:
 
     def test_names(self) -> None:
         """A lengthscale of contexts only where these have one."""
-        names = [set(Surrogate(s)._handles(make_prior(s))) for s in KINDS]
+        names = [set(Surrogate(s).handles(make_prior(s))) for s in KINDS]
         shared = {"lengthscale", "correlation", "outputscale"}
         assert names[2] == {*shared, "context_lengthscale"}
         assert names[0] == {*shared, "slope", "context_variance", "constant"}
@@ -98,7 +98,7 @@ class TestHyperparameters:
     def test_one_number(self) -> None:
         """A single number is no context, whatever its column."""
         settings = Settings(NamedSpace([Real("x", 0, 1)], [CONTEXT]))
-        handles = Surrogate(settings)._handles(make_prior(settings))
+        handles = Surrogate(settings).handles(make_prior(settings))
         assert {"lengthscale", "outputscale"} < set(handles)
 
 
