@@ -7,18 +7,20 @@ harder family, where the informative context depends on the parameters. ``duels-
 adds the knowledge gradient, which is slow, to the duels of some functions and seeds.
 ``goals`` and ``batches`` are those of :mod:`benchmarks.studies.variants`.
 ``refraction``, ``refraction-anywhere``, ``refraction-steps`` and
-``refraction-inference`` are those of :mod:`benchmarks.studies.refraction`.
+``refraction-inference`` are those of :mod:`benchmarks.studies.refraction`. The studies
+``fresh-*`` repeat some on the seeds of :mod:`benchmarks.studies.fresh`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from botorch.exceptions import InputDataError
 
-from benchmarks.studies import refraction, variants
+from benchmarks.studies import fresh, refraction, variants
 from benchmarks.studies.cases import (
     SLOPE,
     Case,
@@ -27,6 +29,7 @@ from benchmarks.studies.cases import (
     multiplicative_kernel,
     threshold_kernel,
 )
+from botorch_binary_context.inference import ExpectationPropagation, Laplace
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.problems import (
     BENCHMARKS,
@@ -309,8 +312,42 @@ _ALL = (
         unit=refraction.UNIT,
     ),
 )
+_TUNED = {study.name: study for study in _ALL}
+_FRESH_RULES = {
+    "binary": (*SYNTHETIC_RULES, "ucb99-ald", "mkg"),
+    "duels": (*SYNTHETIC_DUEL_RULES, "eubo-ald", "mkg"),
+    "threshold": (*SYNTHETIC_RULES, "ucb99-ald", "mkg"),
+}
+_LAPLACE, _EP = Laplace(), ExpectationPropagation()
+_FRESH = (
+    *(
+        replace(
+            _TUNED[name],
+            name=f"fresh-{name}{suffix}",
+            case=fresh.fresh(_TUNED[name].case, inference),
+            # ``cbkg`` is slow, and by Laplace's method whatever the model's is.
+            rules=tuple(rule for rule in rules if (rule, suffix) != ("cbkg", "-ep")),
+            paper={},
+        )
+        for name, rules in _FRESH_RULES.items()
+        for suffix, inference in (("", _LAPLACE), ("-ep", _EP))
+    ),
+    *(
+        replace(
+            _TUNED["refraction-anywhere"],
+            name=f"fresh-refraction-anywhere{suffix}",
+            case=fresh.fresh(
+                partial(refraction.anywhere_case, patients=fresh.PATIENTS), inference
+            ),
+            rules=("ucb99-ald", "ucb-ald", "ts-ald", "mkg", "cjes", "bald"),
+            functions=refraction.name_cases((2, 5, 8), ("power",)),
+            seeds=100,
+        )
+        for suffix, inference in (("", _LAPLACE), ("-ep", _EP))
+    ),
+)
 #: The studies by their names.
-STUDIES = {study.name: study for study in _ALL}
+STUDIES = {study.name: study for study in (*_ALL, *_FRESH)}
 
 # About how much slower than ``ucb-ald`` a rule is: the slowest tasks start first.
 RELATIVE_COST = {"cbkg": 7.0, "kg": 15.0, "cjes": 5.0, "random": 0.5}

@@ -387,13 +387,16 @@ def centered_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
     )
 
 
-def anywhere_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
+def anywhere_case(
+    name: str, fitted: PaperSurrogate, seeds: int, patients: int = SEED
+) -> Case:
     r"""Patients with prescriptions of their own and one of the surrogates.
 
     Args:
         name: The name of the case.
         fitted: The hyperparameters of the paper's surrogate.
         seeds: The number of patients.
+        patients: The seed of their prescriptions.
 
     Returns:
         The case.
@@ -401,7 +404,7 @@ def anywhere_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
     surrogate = SURROGATES[parse_surrogate(name)]
     problem = RefractionProblem(
         parse_slope(name),
-        prescription=draw_prescriptions(seeds),
+        prescription=draw_prescriptions(seeds, patients),
         reference_size=surrogate.reference_size,
     )
     return Case(

@@ -27,6 +27,14 @@ class TestStudies(StrictTestCase):
             "refraction-anywhere": (12, 6, 40),
             "refraction-steps": (4, 9, 40),
             "refraction-inference": (3, 4, 40),
+            "fresh-binary": (13, 34, 40),
+            "fresh-binary-ep": (12, 34, 40),
+            "fresh-duels": (9, 34, 40),
+            "fresh-duels-ep": (9, 34, 40),
+            "fresh-threshold": (13, 34, 20),
+            "fresh-threshold-ep": (12, 34, 20),
+            "fresh-refraction-anywhere": (6, 3, 100),
+            "fresh-refraction-anywhere-ep": (6, 3, 100),
         }
         self.assertEqual(sizes, expected)
         lengths = {name: study.iterations for name, study in STUDIES.items()}
@@ -34,6 +42,8 @@ class TestStudies(StrictTestCase):
         self.assertEqual(lengths.pop("refraction-anywhere"), 150)
         self.assertEqual(lengths.pop("refraction-steps"), 150)
         self.assertEqual(lengths.pop("refraction-inference"), 100)
+        self.assertEqual(lengths.pop("fresh-refraction-anywhere"), 150)
+        self.assertEqual(lengths.pop("fresh-refraction-anywhere-ep"), 150)
         self.assertEqual(set(lengths.values()), {60})
 
     def test_paper_tables(self) -> None:
