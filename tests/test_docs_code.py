@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import botorch_binary_context
 from botorch_binary_context import BINARY_RULES, DUEL_RULES
@@ -68,6 +69,16 @@ def test_several_subjects() -> None:
     assert abs(float(names["best_of_first"]) - 0.4) < 0.2
     assert float(names["best_now"]) > 0.6
     assert (names["low"] <= names["threshold"]).all()
+
+
+@pytest.mark.slow
+def test_goals() -> None:
+    names = run_page("howto/goals.md")
+    order = [names[name] for name in ("on_average", "in_the_worst", "at_reference")]
+    gaps = torch.cat(order).diff()
+    assert (gaps > 0.05).all()  # in truth 0.08 and 0.3
+    assert float(names["allowed"]) in (0.25, 0.5, 0.75)
+    assert names["four"].shape == (4, 2)
 
 
 def test_notes_for_botorch_users() -> None:
