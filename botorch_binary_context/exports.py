@@ -72,6 +72,7 @@ from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models import (
     ApproximateMarginalLogLikelihood,
     AveragedGP,
+    BestOfGP,
     BinaryGP,
     BinaryLaplaceGP,
     CombineParameters,
@@ -110,6 +111,7 @@ from botorch_binary_context.rules import (
     recommend,
     recommend_for_contexts,
     suggest,
+    suggest_contest,
     uncertainty_of_answer,
     value_of_next_trial,
 )
@@ -130,6 +132,7 @@ __all__ = [
     "AveragedPosterior",
     "BINARY_RULES",
     "BernoulliMutualInformation",
+    "BestOfGP",
     "BinaryGP",
     "BinaryLaplaceGP",
     "BinaryUpperConfidenceBound",
@@ -214,6 +217,7 @@ __all__ = [
     "recommend_for_contexts",
     "should_learn",
     "suggest",
+    "suggest_contest",
     "threshold_map",
     "uncertainty_of_answer",
     "value_of_next_trial",

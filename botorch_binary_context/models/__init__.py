@@ -2,6 +2,7 @@ r"""Models of pass/fail outcomes and of duels, and their marginal likelihood."""
 
 from botorch_binary_context.models import matheron_paths  # noqa: F401  registers
 from botorch_binary_context.models.averaged_gp import AveragedGP
+from botorch_binary_context.models.best_of_gp import BestOfGP, contests
 from botorch_binary_context.models.binary_gp import BinaryGP, BinaryLaplaceGP
 from botorch_binary_context.models.coordinates import CombineParameters
 from botorch_binary_context.models.hyperparameters import draw_hyperparameters
@@ -27,6 +28,7 @@ from botorch_binary_context.models.rating_gp import RatingGP
 __all__ = [
     "ApproximateMarginalLogLikelihood",
     "AveragedGP",
+    "BestOfGP",
     "BinaryGP",
     "BinaryLaplaceGP",
     "CombineParameters",
@@ -39,6 +41,7 @@ __all__ = [
     "PreferenceGP",
     "PreferenceLaplaceGP",
     "RatingGP",
+    "contests",
     "draw_hyperparameters",
     "population_prior",
     "psychometric_gp",

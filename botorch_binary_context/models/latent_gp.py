@@ -41,6 +41,7 @@ from botorch_binary_context.inference.exact import (
     extend_samples,
     sample_contrasts,
 )
+from botorch_binary_context.likelihoods.best_of import ContestLikelihood, shared_noise
 from botorch_binary_context.models.defaults import default_covar_module
 from botorch_binary_context.models.extension import prior_and_start
 from botorch_binary_context.models.functional_values import FunctionalValues
@@ -233,7 +234,40 @@ class LatentGP(TrialModel):
         """The prior mean and covariance of the contrasts of trials."""
         functional, rows = self.trial_functional, self._rows(trials)
         K = functional(functional(covariance(self.covar_module, rows, rows)), dim=-2)
+        K = self._add_shared_noise(K, trials)
         return functional(self.prior_mean(rows)).expand(K.shape[:-1]), K
+
+    def _add_shared_noise(self, K: Tensor, trials: Sequence[Tensor]) -> Tensor:
+        """The covariance of contrasts with the noise that some of them share."""
+        if not any(isinstance(known, ContestLikelihood) for known in self.kinds):
+            return K
+        num_batch = K.ndim - 2
+        blocks = [
+            shared_noise(known, part.shape[num_batch], K)
+            for known, part in zip(self.kinds, trials, strict=True)
+        ]
+        return K + torch.block_diag(*blocks)
+
+    def draw_shared_noise(self, values: Tensor) -> Tensor:
+        r"""Contrasts of functions at the training trials, with noise that trials share.
+
+        Args:
+            values: The contrasts, ``... x n``.
+
+        Returns:
+            A tensor of the same shape.
+        """
+        parts = []
+        for known, part in zip(
+            self.kinds, values.split(self._counts, dim=-1), strict=True
+        ):
+            if isinstance(known, ContestLikelihood):
+                number = part.shape[-1] // known.num_sharing
+                groups = part.unflatten(-1, (number, known.num_sharing))
+                noise = torch.randn_like(groups[..., :1]).expand_as(groups)
+                part = part + known.noise_variance**0.5 * noise.flatten(-2)
+            parts.append(part)
+        return torch.cat(parts, dim=-1)
 
     def prior_of_training_trials(self) -> tuple[Tensor, Tensor]:
         r"""The prior mean and covariance of the contrasts, in ``train`` mode.

@@ -7,6 +7,7 @@ Others choose the whole trial at once.
 """
 
 from botorch_binary_context.rules.base import Rule, Selection
+from botorch_binary_context.rules.contests import suggest_contest
 from botorch_binary_context.rules.contexts import (
     at_random,
     at_reference,
@@ -74,6 +75,7 @@ __all__ = [
     "recommend",
     "recommend_for_contexts",
     "suggest",
+    "suggest_contest",
     "uncertainty_of_answer",
     "uniformly",
     "value_of_next_trial",

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from botorch.exceptions import UnsupportedError
 from botorch.models.transforms.input import ChainedInputTransform
 from botorch.sampling.pathwise.paths import SamplePath
 from botorch.utils.sampling import manual_seed
@@ -25,6 +26,7 @@ from torch import Tensor
 
 from botorch_binary_context.checks import check_count
 from botorch_binary_context.inference.gaussian import solve_columns
+from botorch_binary_context.likelihoods.best_of import ContestLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.sampling.features import (
     FeatureOptions,
@@ -138,7 +140,8 @@ def draw_sample_paths(
     with torch.no_grad(), manual_seed(seed):
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
         values = _combine(features(model.datapoints), weights)
-        update = model.approximation.draw_weights(model.trial_functional(values))
+        contrasts = model.draw_shared_noise(model.trial_functional(values))
+        update = model.approximation.draw_weights(contrasts)
     return PosteriorSamplePaths(model, features, weights, update)
 
 
@@ -173,6 +176,7 @@ def draw_exact_paths(
         samples = model.sample_contrasts(max(num_paths, num_contrasts), seed or 0)
         target = samples.values[:num_paths] - samples.prior_mean
         prior = model.trial_functional(_combine(features(model.datapoints), weights))
+        prior = model.draw_shared_noise(prior)
         # Noise of the prior function and of what it is to meet.
         noise = 2**0.5 * PATH_NOISE * torch.randn_like(prior)
         system = samples.K.clone()
@@ -211,6 +215,7 @@ def draw_weight_space_paths(
         The paths.
     """
     with torch.no_grad(), manual_seed(seed):
+        _refuse_contests(model)
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
         latent = _draw_training_values(model, weights.shape[:-1])
         Phi = model.trial_functional(features(model.datapoints), dim=-2)
@@ -225,6 +230,14 @@ def draw_weight_space_paths(
         solution = solve_columns(psd_safe_cholesky(gram), error)
         weights = weights + _combine(Phi.mT, solution)
     return PosteriorSamplePaths(model, features, weights, update=None)
+
+
+def _refuse_contests(model: LatentGP) -> None:
+    if any(isinstance(known, ContestLikelihood) for known in model.kinds):
+        raise UnsupportedError(
+            "Expected ``model`` to have no contests, whose noise is not that of "
+            "features, but got some: use ``draw_sample_paths``."
+        )
 
 
 def _draw_prior(

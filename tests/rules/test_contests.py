@@ -1,0 +1,52 @@
+r"""Suggestions of contests, against all contests of a grid."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+
+from botorch_binary_context import BestOfGP, ContextSpace, suggest_contest
+from botorch_binary_context.goals.sampled import draw_joint_values
+from tests.helpers import double, simple_kernel, uniform
+
+SPACE = ContextSpace(double([[0.0, 0.0], [1.0, 1.0]]), [0], [0.5])
+
+
+def make_model() -> BestOfGP:
+    X, Y = uniform(6, 3, 2), double([[0.0], [1.0], [2.0], [1.0], [0.0], [2.0]])
+    X[..., 0] = X[:, :1, 0]
+    model = BestOfGP(X, Y, covar_module=simple_kernel())
+    return model.requires_grad_(False)
+
+
+def expected_best(model: BestOfGP, parameters: torch.Tensor) -> torch.Tensor:
+    rows = SPACE.at_reference(parameters.unsqueeze(-1))
+    return draw_joint_values(model, rows, 4096).amax(dim=-1).mean(dim=0)
+
+
+def test_contests_are_nearly_as_good_as_the_best_of_a_grid():
+    model = make_model()
+    contest = suggest_contest(model, SPACE, 3)
+    assert contest.shape == (1, 3, 2)
+    assert bool((contest[..., 0] == 0.5).all())
+    found = float(expected_best(model, contest[0, :, 1].unsqueeze(0)))
+    side = torch.linspace(0, 1, 15, dtype=torch.double).tolist()
+    every = double(list(itertools.combinations(side, 3)))
+    values = expected_best(model, every)
+    # Greedy choices have at least 1 - 1/e of what is to be gained; here far more.
+    floor = float(expected_best(model, contest[0, :1, 1].unsqueeze(0)))
+    assert found - floor > 0.9 * (float(values.max()) - floor)
+    after = model.condition_on_contests(contest, double([[1.0]]))
+    assert after.train_targets.shape[-1] == model.train_targets.shape[-1] + 2
+
+
+def test_given_contexts_and_errors():
+    model = make_model()
+    contest = suggest_contest(model, SPACE, 2, context=[0.2])
+    assert contest.shape == (1, 2, 2)
+    assert bool((contest[..., 0] == 0.2).all())
+    with pytest.raises(InputDataError, match="``num_options`` to be a whole number"):
+        suggest_contest(model, SPACE, 1)
