@@ -46,7 +46,6 @@ def pages() -> Iterator[Any]:
         pytest.skip("jsPsych is not installed (`make test` does that)")
     pytest.importorskip("starlette")
     pytest.importorskip("playwright")
-    pytest.importorskip("tests.web.browsing")
     from tests.web.browsing import browsing
 
     with browsing() as browser:
