@@ -60,9 +60,12 @@ def make_catch(
             stay.
 
     Returns:
-        The context and the parameters of each side.
+        The context and the parameters of each side. If they leave nothing to compare,
+        the second side of a duel stays as it would be asked.
     """
     changed = tuple(_change(side, catch) for side in sides)
+    if len(changed) > 1 and all(side == changed[0] for side in changed):
+        changed = (changed[0], *(dict(side) for side in sides[1:]))
     return _change(context, catch), changed
 
 

@@ -52,9 +52,17 @@ class Logbook:
             former = {"inference": "laplace", "priors": "separate"}
             self._content = {**former, **journal.settings()}
             self.feedback: Feedback = make_feedback(self._content.get("feedback"))
+            self._content["stop"] = self._former_stop(self._content.get("stop"))
         except BaseException:
             journal.close()
             raise
+
+    def _former_stop(self, table: Any) -> Any:
+        """Without the threshold of duels, which have none; it was allowed once."""
+        if self.feedback.num_sides == 1 or not isinstance(table, Mapping):
+            return table
+        rest = {k: v for k, v in table.items() if k != "threshold_width"}
+        return rest or None
 
     @cached_property
     def settings(self) -> Settings:

@@ -54,7 +54,9 @@ def find_region(
         else:
             position = values.index(parameters[part.name])
             wraps = isinstance(part, Periodic)
-            region[part.name] = _interval_around(position, values, is_good, wraps)
+            found = _interval_around(position, values, is_good, wraps)
+            all_around = wraps and all(is_good)
+            region[part.name] = part.bounds if all_around else found
     return region
 
 

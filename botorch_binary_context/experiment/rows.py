@@ -4,6 +4,8 @@ Trials as rows of a table, for example of a CSV file.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -131,7 +133,20 @@ def read_row(
         if rest.get(name):
             answer[name] = _read_moment(name, rest[name])
         rest.pop(name, None)
-    return values, answer, rest
+    return values, answer, {name: _read_note(cell) for name, cell in rest.items()}
+
+
+def _read_note(cell: Any) -> Any:
+    """A cell as what it was before it was written down as a text."""
+    if not isinstance(cell, str):
+        return cell
+    try:
+        value = json.loads(cell)
+    except (ValueError, RecursionError):
+        return {"True": True, "False": False}.get(cell, cell)
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    is_kept = isinstance(value, int | float | list | dict) and is_finite
+    return value if is_kept else cell
 
 
 def read_value(variable: Any, given: Any) -> Any:

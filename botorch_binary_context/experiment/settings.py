@@ -112,7 +112,8 @@ class Settings:
         goal: What the parameters should be good at; None for the reference context.
         catch_rate: The share of catch trials in between, at most a half.
         catch: The values of contexts and parameters that a catch trial shows, by their
-            names; the others are as in the trial that would be asked.
+            names; the others are as in the trial that would be asked. If they are all
+            parameters of a duel, they are those of its first side only.
         easy_rate: The share of trials in between whose contexts are the easiest.
         kept_out: Which of these the model does not learn from, "catch" (the default) or
             "easy".

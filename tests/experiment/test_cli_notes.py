@@ -8,10 +8,17 @@ from typing import Any
 
 import pytest
 
-from botorch_binary_context.experiment import Experiment, Logbook, Stop
+from botorch_binary_context.experiment import (
+    Experiment,
+    Logbook,
+    NamedSpace,
+    Periodic,
+    Stop,
+)
 from botorch_binary_context.experiment.cli import main
 from botorch_binary_context.experiment.figure import draw_experiment
-from tests.experiment.simulation import FIXED, pass_fail, unmodelled
+from botorch_binary_context.experiment.journal import Journal
+from tests.experiment.simulation import FIXED, duels, pass_fail, unmodelled
 
 TOML = """
 [[parameters]]
@@ -142,3 +149,38 @@ def test_plot_says_how_far_it_is(
         experiment.add({"noise": 1.0, "gain": 2.0, "shift": 0.0}, True)
         draw_experiment(experiment, tmp_path / "plot.png")
     assert titles == ["answers: 1 of 9, not reached"]
+
+
+def test_export_and_import_keep_notes(call: Any, journal: str, tmp_path: Path) -> None:
+    notes = {"sure": 3, "fast": True, "why": "=a", "codes": [1, "b"], "text": "3a"}
+    with Experiment.open(journal) as experiment:
+        values = {"noise": 1.0, "gain": 2.0, "shift": 0.0}
+        experiment.add(values, True, extra=notes, rater="ann", reaction_time=0.25)
+    table, other = tmp_path / "trials.csv", tmp_path / "other"
+    call("export", journal, table)
+    Experiment.create(other, unmodelled()).close()
+    call("import", other, table)
+    with Logbook.open(other) as logbook:
+        (trial,) = logbook.trials
+    assert trial.extra == notes
+    assert (trial.rater, trial.reaction_time) == ("ann", 0.25)
+
+
+def test_duels_that_stop_at_a_threshold(tmp_path: Path) -> None:
+    """Settings of journals from before that was refused."""
+    content = duels().to_dict()
+    content["stop"] = {"threshold_width": 0.1, "answers": 30}
+    path = tmp_path / "journal"
+    Journal.create(path, content, {}).close()
+    with Experiment.open(path) as experiment:
+        assert experiment.settings.stop == experiment.stop == Stop(answers=30)
+
+
+def test_circle_that_is_good_all_around(tmp_path: Path) -> None:
+    space = NamedSpace([Periodic("axis", 0, 180)], [])
+    settings = pass_fail(space, hyperparameters={"outputscale": 1.0})
+    with Experiment.create(tmp_path / "journal", settings) as experiment:
+        experiment.add({"axis": 90.0}, True)
+        best = experiment.recommend()
+        region: Any = best.region(best.expected_loss().mean + 100.0)
+    assert region["axis"] == (0.0, 180.0)

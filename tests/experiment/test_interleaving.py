@@ -19,7 +19,11 @@ from botorch_binary_context.experiment import (
     Real,
     Settings,
 )
-from botorch_binary_context.experiment.interleaving import choose_kind, make_easy
+from botorch_binary_context.experiment.interleaving import (
+    choose_kind,
+    make_catch,
+    make_easy,
+)
 
 SPACE = NamedSpace(
     [Real("gain", 0.0, 1.0), Categorical("display", ["on", "off"])],
@@ -148,3 +152,10 @@ def test_errors(arguments: Any, message: str) -> None:
 def test_easy_needs_a_direction() -> None:
     with pytest.raises(UnsupportedError, match="context with ``harder`` for easy"):
         Settings(NamedSpace(SPACE.parameters), easy_rate=0.1)
+
+
+def test_a_catch_duel_has_two_sides() -> None:
+    """Values of all parameters are those of the first side."""
+    sides = ({"x": 1, "y": 2}, {"x": 3, "y": 4})
+    assert make_catch({}, sides, {"x": 9})[1] == ({"x": 9, "y": 2}, {"x": 9, "y": 4})
+    assert make_catch({}, sides, {"x": 9, "y": 8})[1] == ({"x": 9, "y": 8}, sides[1])

@@ -45,8 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code.
     """
-    arguments = _make_parser().parse_args(argv)
     try:
+        arguments = _make_parser().parse_args(argv)
         with _short_warnings():
             _load(arguments.command)(arguments)
         sys.stdout.flush()  # a full disk is to be noticed here, not at exit
