@@ -63,7 +63,8 @@ class Connection:
         """Say in plain words what SQLite complains about."""
         try:
             yield
-        except DamageError as error:
+        # SQLite repeats damaged definitions of tables, which need not be texts.
+        except (DamageError, UnicodeDecodeError) as error:
             raise InputDataError(
                 f"Expected ``path`` to be a whole journal, but got {self.path}, which "
                 f"is damaged: {error}."

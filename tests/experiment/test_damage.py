@@ -68,6 +68,15 @@ class TestFlips:
         assert found == everything(whole)
         return False
 
+    def test_definitions_of_tables(self, whole: Path, tmp_path: Path) -> None:
+        """Also where the letters of a definition are none any more."""
+        start = whole.read_bytes().index(b"CHECK (")
+        noticed = [
+            self.check(whole, tmp_path / "copy", {start + i: 0x80})
+            for i in range(0, 60)
+        ]
+        assert all(noticed)
+
     def test_anywhere(self, whole: Path, tmp_path: Path) -> None:
         generator = random.Random(0)
         size = whole.stat().st_size
