@@ -5,9 +5,11 @@ The base of acquisition functions that score a trial or a duel.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import cast
 
 from botorch.acquisition import AcquisitionFunction
 from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.models.model import Model, ModelList
 from botorch.utils.transforms import (
     average_over_ensemble_models,
     t_batch_mode_transform,
@@ -58,6 +60,25 @@ def check_linear(goal: Goal, name: str) -> LinearGoal:
     )
 
 
+def only_model(model: Model) -> LatentGP:
+    r"""The model itself, or the only one of a list, in which Ax may wrap it.
+
+    Args:
+        model: A model of this package, or a ``ModelList`` of one.
+
+    Returns:
+        The model.
+    """
+    if isinstance(model, ModelList):
+        if len(model.models) != 1:
+            raise UnsupportedError(
+                "Expected ``model`` to be a single model, but got a list of "
+                f"{len(model.models)}."
+            )
+        return only_model(cast(Model, model.models[0]))
+    return cast(LatentGP, model)
+
+
 class TrialAcquisitionFunction(AcquisitionFunction):
     r"""Scores candidates, each the rows of one trial: two for a duel.
 
@@ -73,10 +94,11 @@ class TrialAcquisitionFunction(AcquisitionFunction):
     def __init__(self, model: LatentGP, functional: Functional | None = None) -> None:
         r"""
         Args:
-            model: A model of pass/fail outcomes or duels.
+            model: A model of pass/fail outcomes or duels, or a ``ModelList`` of one.
             functional: What trials must observe for the acquisition function to make
                 sense; None if that does not matter.
         """
+        model = only_model(model)
         if functional not in (None, model.functional):
             kind = "pass/fail outcomes" if functional == VALUE else "duels"
             raise UnsupportedError(

@@ -51,7 +51,7 @@ class ExpectedBestOption(TrialAcquisitionFunction):
             X_pending: The rows of pending duels.
         """
         super().__init__(model, functional=DIFFERENCE)
-        self.space = match_space(space, model)
+        self.space = match_space(space, self.model)
         self.goal = goal
         self.set_X_pending(X_pending)
 

@@ -233,7 +233,7 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
             X_pending: The rows of pending trials.
         """
         super().__init__(model)
-        self.space = match_space(space, model)
+        self.space = match_space(space, self.model)
         self.goal = goal
         self.mixture = mixture
         self._draw = num_paths, seed

@@ -46,7 +46,7 @@ class GoalUpperConfidenceBound(TrialAcquisitionFunction):
             X_pending: The rows of pending trials.
         """
         super().__init__(model)
-        self.space = match_space(space, model)
+        self.space = match_space(space, self.model)
         self.goal = goal
         self.beta = beta
         self.set_X_pending(X_pending)

@@ -18,6 +18,7 @@ from botorch_binary_context.acquisition.base import (
     TrialAcquisitionFunction,
     check_linear,
     match_space,
+    only_model,
 )
 from botorch_binary_context.acquisition.fantasies import (
     COARSE,
@@ -152,11 +153,12 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
             goal: What the parameters should be good at.
             X_pending: The rows of pending trials.
         """
+        model = only_model(model)
         if not isinstance(model.inference, Laplace):
             model = model.with_inference(Laplace())
         super().__init__(model)
-        model.eval()
-        self.space = match_space(space, model)
+        self.model.eval()
+        self.space = match_space(space, self.model)
         self.goal = check_linear(goal, type(self).__name__)
         self._given_value = current_value
         self.set_X_pending(X_pending)

@@ -62,13 +62,13 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
             X_pending: The rows of pending trials.
         """
         super().__init__(model)
-        if not isinstance(model.likelihood, ProbitLikelihood | OrdinalLikelihood):
+        if not isinstance(self.model.likelihood, ProbitLikelihood | OrdinalLikelihood):
             raise UnsupportedError(
                 f"Expected ``model`` to have a probit link for {type(self).__name__}, "
-                f"but got a {type(model.likelihood).__name__}."
+                f"but got a {type(self.model.likelihood).__name__}."
             )
-        self.space = match_space(space, model)
-        self.contrast = latent_level(model, level)
+        self.space = match_space(space, self.model)
+        self.contrast = latent_level(self.model, level)
         points = draw_points(self.space.bounds, num_points, seed)
         self.register_buffer("points", points)
         self.set_X_pending(X_pending)
@@ -208,7 +208,7 @@ class Straddle(TrialAcquisitionFunction):
             X_pending: Pending trials, ``n x d``.
         """
         super().__init__(model, functional=VALUE)
-        self.contrast = latent_level(model, level)
+        self.contrast = latent_level(self.model, level)
         self.width = width
         self.set_X_pending(X_pending)
 

@@ -175,8 +175,8 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
             X_pending: The rows of pending trials.
         """
         super().__init__(model)
-        model.eval()
-        self.space = match_space(space, model)
+        self.model.eval()
+        self.space = match_space(space, self.model)
         self.goal = check_linear(goal, type(self).__name__)
         self.options = options
         self._sobol = num_points, seed

@@ -64,7 +64,7 @@ class SampledKnowledgeGradient(TrialAcquisitionFunction):
             X_pending: The rows of pending trials.
         """
         super().__init__(model)
-        self.space = match_space(space, model)
+        self.space = match_space(space, self.model)
         self.goal = goal
         self.options = options
         self._sobol = num_points, seed

@@ -6,7 +6,10 @@ import pytest
 import torch
 from botorch.acquisition import AcquisitionFunction
 from botorch.acquisition.input_constructors import get_acqf_input_constructor
+from botorch.exceptions import UnsupportedError
+from botorch.models import ModelListGP
 from botorch.utils.datasets import SupervisedDataset
+from botorch.utils.sampling import manual_seed
 
 import botorch_binary_context
 from botorch_binary_context import (
@@ -198,6 +201,26 @@ class TestConstructors:
             acqf_class(**kwargs)(X).sum().backward()
         assert X.grad is not None
         assert X.grad.isfinite().all()
+
+
+@every_class
+def test_a_list_of_one_model(acqf_class: Any) -> None:
+    """Ax wraps the model of a metric in such a list."""
+    problem = problem_of(acqf_class)
+    X = uniform(4, rows_of(acqf_class), 2, seed=1)
+    X[..., 0] = X[..., :1, 0]
+    constructor = get_acqf_input_constructor(acqf_class)
+    values = []
+    for model in (problem.model, ModelListGP(problem.model)):
+        with manual_seed(0):
+            acqf = acqf_class(**constructor(model=model, **REQUIRED[acqf_class]))
+            values.append(acqf(X).detach())
+    assert_close(values[1], values[0], 1e-12)
+
+
+def test_a_list_of_two_models() -> None:
+    with pytest.raises(UnsupportedError, match="a single model, but got a list of 2"):
+        BinaryUpperConfidenceBound(ModelListGP(BINARY.model, BINARY.model))  # pyright: ignore
 
 
 def test_problems_are_of_both_kinds() -> None:
