@@ -88,6 +88,9 @@ def extend_prior(model: LatentGP, start: Start | None) -> tuple[Tensor, Tensor] 
     rows = model._rows(model.train_inputs)
     cross = covariance(model.covar_module, fresh, rows)
     cross = functional(model.trial_functional(cross), dim=-2)  # batch_shape x n' x n
+    noise = model.shared_noise_covariance(cross)
+    if noise is not None:
+        cross = cross + noise[new]
     K = cross.new_empty(*cross.shape[:-2], cross.shape[-1], cross.shape[-1])
     if len(new) and int(new[0]) == len(old):  # the new trials are the last
         K[..., : len(old), : len(old)] = start.former.prior_covariance

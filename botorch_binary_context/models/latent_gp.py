@@ -234,19 +234,26 @@ class LatentGP(TrialModel):
         """The prior mean and covariance of the contrasts of trials."""
         functional, rows = self.trial_functional, self._rows(trials)
         K = functional(functional(covariance(self.covar_module, rows, rows)), dim=-2)
-        K = self._add_shared_noise(K, trials)
+        noise = self.shared_noise_covariance(K)
+        K = K if noise is None else K + noise
         return functional(self.prior_mean(rows)).expand(K.shape[:-1]), K
 
-    def _add_shared_noise(self, K: Tensor, trials: Sequence[Tensor]) -> Tensor:
-        """The covariance of contrasts with the noise that some of them share."""
+    def shared_noise_covariance(self, like: Tensor) -> Tensor | None:
+        r"""The covariance of the noise that some of the training trials share.
+
+        Args:
+            like: A tensor with the dtype and device of the result.
+
+        Returns:
+            An ``n x n`` tensor; None if no trials share any.
+        """
         if not any(isinstance(known, ContestLikelihood) for known in self.kinds):
-            return K
-        num_batch = K.ndim - 2
+            return None
         blocks = [
-            shared_noise(known, part.shape[num_batch], K)
-            for known, part in zip(self.kinds, trials, strict=True)
+            shared_noise(known, count, like)
+            for known, count in zip(self.kinds, self._counts, strict=True)
         ]
-        return K + torch.block_diag(*blocks)
+        return torch.block_diag(*blocks)
 
     def draw_shared_noise(self, values: Tensor) -> Tensor:
         r"""Contrasts of functions at the training trials, with noise that trials share.
