@@ -123,6 +123,8 @@ def test_undo_takes_back_the_own_answer(served: Served) -> None:
     trial = served.post(f"{ONE}/ask", client="hans").json["trial"]
     served.post(f"{ONE}/tell", client="hans", id=trial["id"], outcome="pass")
     newer = served.post(f"{ONE}/ask", client="hans").json["trial"]
+    other = served.post(f"{ONE}/ask", client="otto").json["trial"]  # answers since
+    served.post(f"{ONE}/tell", client="otto", id=other["id"], outcome="pass")
     undone = served.post(f"{ONE}/undo", client="hans").json["trial"]
     assert (undone["id"], undone["status"]) == (trial["id"], "pending")
     assert undone["seed"] == trial["seed"]

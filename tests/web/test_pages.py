@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import wave
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -318,6 +319,47 @@ def test_duels_of_images_sounds_and_values(browser: Browser, tmp_path: Path) -> 
         shown = set(tab.locator(".stage").all_inner_texts())
         assert shown == {f"<{side['gain']}>" for side in trial.sides}
         close(tab)
+
+
+def test_duels_with_a_tie(browser: Browser, tmp_path: Path) -> None:
+    content = duels().to_dict()
+    content |= {"feedback": {"kind": "duels with ties"}, "stop": {"answers": 3}}
+    settings = Settings.from_dict({**content, "initial_trials": 99})
+    path = create(tmp_path / "one.journal", settings)
+    with serving([path]) as served:
+        experiment = served.lab.desks["one"].experiment
+        tab = open_page(browser, served.url(), **PHONE)
+        tab.tap("#start")
+        wait_for_trial(tab, 1, 3)
+        tab.tap("text=No difference")
+        wait_for_trial(tab, 2, 3)
+        tab.keyboard.press("ArrowDown")
+        wait_for_trial(tab, 3, 3)
+        tab.keyboard.press("ArrowRight")
+        tab.wait_for_selector("#end")
+        close(tab)
+        names = [
+            experiment.feedback.outcomes[t.outcome or 0] for t in experiment.trials
+        ]
+        assert names[:2] == ["tie", "tie"]
+        left = experiment.trial(3).extra["page.left"]
+        assert names[2] == {"first": "second", "second": "first"}[left]
+
+
+def test_a_simulated_patient_answers(browser: Browser, tmp_path: Path) -> None:
+    """What the command ``demo --page`` shows."""
+    settings = replace(demo_settings(10), stop=Stop(answers=6))
+    expected = run_without_browser(
+        tmp_path / "a", settings, simulated_person(num_letters=10)
+    )
+    path = create(tmp_path / "demo.journal", settings)
+    person = simulated_person(num_letters=10)
+    with serving([path], Page("eye"), simulated=person) as served:
+        tab = open_page(browser, served.url(), viewport=DESKTOP)
+        tab.wait_for_selector("#end")
+        close(tab)
+        found = served.lab.desks["demo"].experiment.trials
+    check_same(found, expected)
 
 
 @pytest.mark.parametrize("make_settings", [pass_fail, duels])

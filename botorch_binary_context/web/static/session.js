@@ -199,8 +199,7 @@ export class Session {
       if (!(error instanceof Refused)) {
         throw error;
       }
-      const others = error.code === "others-answered";
-      message = text(others ? "othersAnswered" : "nothingToUndo");
+      message = text("nothingToUndo");
     }
     announce(message);
     await notify(message);

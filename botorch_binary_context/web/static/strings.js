@@ -39,7 +39,6 @@ const TEXTS = {
   undo: "I pressed the wrong key",
   undone: "Your last answer was taken back. Please answer again.",
   nothingToUndo: "There is no answer of yours to take back.",
-  othersAnswered: "Someone else has answered since, so it is too late to take it back.",
   contrast: "High contrast",
   computing: "One moment …",
   answered: "Answered.",
