@@ -296,7 +296,7 @@ def test_duels_of_images_sounds_and_values(browser: Browser, tmp_path: Path) -> 
         tab.wait_for_selector(".play")
         assert tab.locator(".answer:disabled").count() == 2
         tab.keyboard.press("q")
-        tab.wait_for_timeout(400)
+        tab.wait_for_function("() => document.querySelector('audio').ended")
         tab.keyboard.press("ArrowRight")  # too early
         tab.keyboard.press("p")
         tab.wait_for_selector(".answer:not(:disabled)")
@@ -506,7 +506,7 @@ def test_the_experimenter_watches_live(browser: Browser, tmp_path: Path) -> None
     with serving([path]) as served:
         experiment = served.lab.desks["one"].experiment
         tab = open_page(browser, served.url(Role.EXPERIMENTER), viewport=DESKTOP)
-        tab.wait_for_selector(".picture img:not([hidden])", timeout=60_000)
+        tab.wait_for_selector(".picture img:not([hidden])", timeout=300_000)
         text = tab.inner_text(".panel")
         assert "8 of 20 answers" in text
         assert "Recommended after 8 answers" in text
@@ -514,7 +514,7 @@ def test_the_experimenter_watches_live(browser: Browser, tmp_path: Path) -> None
         assert tab.evaluate("document.querySelector('.picture img').naturalWidth") > 100
         trial = experiment.ask()
         experiment.tell(trial.id, answer(trial))
-        tab.wait_for_selector("text=Recommended after 9 answers")
+        tab.wait_for_selector("text=Recommended after 9 answers", timeout=300_000)
         tab.click("text=Stop the experiment")
         tab.wait_for_selector("text=Stopped")
         assert served.lab.desks["one"].ask("a")["finished"] == "stopped"
