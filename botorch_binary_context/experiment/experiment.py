@@ -309,7 +309,7 @@ class Experiment(Logbook):
         return any(end.reached for end in self._measure(end, None))
 
     def _measure(self, stop: Stop, best: Recommendation | None) -> list[Progress]:
-        num_answers = len(self._read_state().answered)
+        num_answers = self.num_answers
         if best is None and num_answers and stop.needs_recommendation:
             best = self.recommend()
         return measure_progress(stop, num_answers, best)

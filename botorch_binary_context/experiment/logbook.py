@@ -139,6 +139,23 @@ class Logbook:
         # Copies, so that nobody changes what the journal remembers.
         return [_copy(trial) for trial in self._journal.trials()]
 
+    @property
+    def pending(self) -> list[Trial]:
+        """The trials that wait for their answers, in the order they were asked."""
+        trials = self._journal.trials()
+        return [_copy(trial) for trial in trials if trial.status == "pending"]
+
+    @property
+    def num_trials(self) -> int:
+        """The number of trials, which is the last id."""
+        return len(self._journal.trials())
+
+    @property
+    def num_answers(self) -> int:
+        """The number of answers that the model learns from."""
+        trials = self._journal.trials()
+        return sum(trial.status == "answered" and trial.used for trial in trials)
+
     def trial(self, trial_id: int) -> Trial:
         r"""One trial.
 

@@ -88,7 +88,7 @@ class Desk:
             "name": self.name,
             **_count(trials),
             "revision": self.experiment.revision,
-            "finished": self._finished(trials),
+            "finished": self._finished(),
             "limit": self._max_answers,
         }
         if client is not None:
@@ -108,16 +108,18 @@ class Desk:
         """
         name = _check_client(client)
         with self._asking:
-            trials = self.experiment.trials
-            finished = self._finished(trials)
+            finished = self._finished()
             if finished is not None:
                 return {"trial": None, "finished": finished}
-            own = [t for t in trials if t.rater == name and t.status == "pending"]
-            trial = own[0] if own else self.experiment.ask(rater=name)
+            pending = self.experiment.pending
+            own = [trial for trial in pending if trial.rater == name]
+            if not own:
+                own = [self.experiment.ask(rater=name)]
+                pending += own
             self._clients.pop(name, None)
             self._clients[name] = None
-            self._look_ahead()
-        return {"trial": self.to_dict(trial), "finished": None}
+            self._look_ahead(pending)
+        return {"trial": self.to_dict(own[0]), "finished": None}
 
     def tell(
         self, client: str, trial_id: int, outcome: Any, details: Mapping[str, Any]
@@ -237,23 +239,19 @@ class Desk:
         stop = self.experiment.settings.stop
         return None if stop is None else stop.answers
 
-    def _finished(self, trials: list[Trial]) -> str | None:
+    def _finished(self) -> str | None:
         """Why no more trials are asked, if so."""
         if self.experiment.metadata.get(STOPPED):
             return STOPPED
-        used = sum(trial.status == "answered" and trial.used for trial in trials)
         limit = self._max_answers
-        return "answers" if limit is not None and used >= limit else None
+        is_full = limit is not None and self.experiment.num_answers >= limit
+        return "answers" if is_full else None
 
-    def _look_ahead(self) -> None:
+    def _look_ahead(self, pending: list[Trial]) -> None:
         """Prepare for the latest clients, the last one first."""
-        pending = {
-            trial.rater: trial
-            for trial in self.experiment.trials
-            if trial.status == "pending"
-        }
-        latest = [name for name in reversed(self._clients) if name in pending]
-        urgent = [pending[name] for name in latest[:MAX_AHEAD]]
+        of_client = {trial.rater: trial for trial in pending}
+        latest = [name for name in reversed(self._clients) if name in of_client]
+        urgent = [of_client[name] for name in latest[:MAX_AHEAD]]
         self._ahead.prepare(self.experiment, urgent)
 
     def _check_own(self, client: str, trial_id: Any) -> None:
@@ -264,7 +262,7 @@ class Desk:
             raise RefusalError(
                 422, "invalid", "Expected ``id`` to be the whole number of a trial."
             )
-        if not 1 <= trial_id <= len(self.experiment.trials):
+        if not 1 <= trial_id <= self.experiment.num_trials:
             raise RefusalError(
                 404, "no-such-trial", "Expected ``id`` to be that of a trial."
             )

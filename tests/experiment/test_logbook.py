@@ -34,6 +34,19 @@ def experiment(path: Path) -> Iterator[Experiment]:
         yield experiment
 
 
+def test_pending_and_numbers(experiment: Experiment) -> None:
+    first, second, third, fourth = experiment.ask(n=4)
+    for trial in (first, second):
+        experiment.tell(trial.id, 1)
+    experiment.exclude(first.id)
+    experiment.withdraw(third.id)
+    assert experiment.pending == [fourth]
+    assert (experiment.num_trials, experiment.num_answers) == (4, 1)
+    copied: Any = experiment.pending[0].context
+    copied.clear()
+    assert experiment.pending == [fourth]
+
+
 class TestTell:
     def test_details(self, experiment: Experiment) -> None:
         trial = experiment.ask(rater="Ada")

@@ -109,7 +109,7 @@ class Session:
         Returns:
             Whether to go on.
         """
-        pending = [trial for trial in experiment.trials if trial.status == "pending"]
+        pending = experiment.pending
         trial = pending[0] if pending else experiment.ask()
         self._show(experiment, trial)
         futures = self._prepare(experiment, trial)
