@@ -51,7 +51,11 @@ def find_contradictions(trials: Sequence[Trial], settings: Settings) -> list[str
         if context.harder is not None
     ]
     assumed = _log_evidence(trials, settings)
-    found += [_check_rate(trials, settings, assumed, name) for name in MORE]
+    found += [
+        _check_rate(trials, settings, assumed, name)
+        for name in MORE
+        if name != "lapse_rate" or not feedback.learns_lapse_rate
+    ]
     return [sentence for sentence in found if sentence is not None]
 
 
@@ -80,7 +84,7 @@ def _check_rate(
     """Whether tests are missed, or guessed, more often than was assumed."""
     feedback: Any = settings.feedback
     rate = float(getattr(feedback, name))
-    if float(feedback.guess_rate) + float(feedback.lapse_rate) + MORE[name] >= 1.0:
+    if float(feedback.guess_rate) + feedback.first_lapse_rate + MORE[name] >= 1.0:
         return None
     other = replace(feedback, **{name: rate + MORE[name]})
     contrary = replace(settings, feedback=other)

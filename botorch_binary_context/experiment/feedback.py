@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from botorch_binary_context.likelihoods import OutcomeLikelihood
 
 MAX_RATING = 20
+#: The lapse rate that is learned from the answers.
+LEARNED = "learned"
+# What it is before any: the median of its prior.
+FIRST_LAPSE_RATE = 0.04
 
 
 class Feedback(ABC):
@@ -141,7 +145,8 @@ class PassFail(SingleSide):
     Attributes:
         guess_rate: The chance to pass without any ability: ``1/n`` in a choice of one
             among ``n``; a number, or a text such as "1/26".
-        lapse_rate: The chance to fail in spite of it; a number or a text.
+        lapse_rate: The chance to fail in spite of it; a number or a text, or "learned"
+            if the answers are to tell.
     """
 
     kind: ClassVar[str] = "pass/fail"
@@ -156,11 +161,25 @@ class PassFail(SingleSide):
         """A fail and a pass."""
         return "fail", "pass"
 
+    @property
+    def learns_lapse_rate(self) -> bool:
+        """Whether the lapse rate is learned from the answers."""
+        return self.lapse_rate == LEARNED
+
+    @property
+    def first_lapse_rate(self) -> float:
+        """The lapse rate before any answer."""
+        return FIRST_LAPSE_RATE if self.learns_lapse_rate else float(self.lapse_rate)
+
     def likelihood(self) -> OutcomeLikelihood:
         r"""A probit with the two rates."""
         from botorch_binary_context.likelihoods import ProbitLikelihood
 
-        return ProbitLikelihood(float(self.guess_rate), float(self.lapse_rate))
+        return ProbitLikelihood(
+            float(self.guess_rate),
+            self.first_lapse_rate,
+            learn_lapse_rate=self.learns_lapse_rate,
+        )
 
 
 @dataclass(frozen=True)
@@ -363,13 +382,19 @@ def make_feedback(table: Any) -> Feedback:
 
 def _set_rates(feedback: PassFail | Confidence) -> None:
     """Read the rates of guesses and lapses."""
-    for name in ("guess_rate", "lapse_rate"):
-        rate = _parse_rate(name, getattr(feedback, name))
-        object.__setattr__(feedback, name, rate)
-    if float(feedback.guess_rate) + float(feedback.lapse_rate) >= 1.0:
+    guess = _parse_rate("guess_rate", feedback.guess_rate)
+    object.__setattr__(feedback, "guess_rate", guess)
+    can_learn = isinstance(feedback, PassFail)
+    if can_learn and feedback.learns_lapse_rate:
+        lapse = FIRST_LAPSE_RATE
+    else:
+        named = f", or {LEARNED!r}" if can_learn else ""
+        lapse = _parse_rate("lapse_rate", feedback.lapse_rate, named=named)
+        object.__setattr__(feedback, "lapse_rate", lapse)
+    if guess + lapse >= 1.0:
         raise InputDataError(
             "Expected ``guess_rate`` and ``lapse_rate`` to sum to less than 1, but "
-            f"got {feedback.guess_rate} and {feedback.lapse_rate}."
+            f"got {guess} and {lapse}."
         )
 
 
@@ -388,7 +413,7 @@ def to_number(value: Any) -> float | None:
         return None
 
 
-def _parse_rate(name: str, rate: Any, highest: float = 1.0) -> float:
+def _parse_rate(name: str, rate: Any, highest: float = 1.0, named: str = "") -> float:
     """A rate as a number, from a number or a fraction in a text."""
     try:
         number = float(Fraction(rate) if isinstance(rate, str) else rate)
@@ -397,6 +422,6 @@ def _parse_rate(name: str, rate: Any, highest: float = 1.0) -> float:
     if isinstance(rate, bool) or not 0.0 <= number < highest:
         raise InputDataError(
             f"Expected ``{name}`` to be in [0, {highest:g}), a number or a text such "
-            f"as '1/26', but got {quote(rate)}."
+            f"as '1/26'{named}, but got {quote(rate)}."
         )
     return number

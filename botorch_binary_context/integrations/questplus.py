@@ -22,6 +22,7 @@ from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import NamedSpace
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.experiment.variables import Context, Real, Value
+from botorch_binary_context.likelihoods.rates import rate_as_float
 
 #: The names of passing and failing if nothing else is said.
 OUTCOMES = {"response": ("Yes", "No")}
@@ -171,11 +172,13 @@ class QuestPlusExperiment:
 
         "mean" is the mean threshold, "sd" how far the context is from there to where
         success is a standard deviation less probable, "lower_asymptote" and
-        "lapse_rate" are as they were given; the best parameters have their own names.
+        "lapse_rate" are as they were given, or learned; the best parameters have their
+        own names.
         """
         best = self.experiment.recommend()
-        feedback: Any = self.experiment.feedback
-        guess, lapse = float(feedback.guess_rate), float(feedback.lapse_rate)
+        likelihood: Any = self.experiment.model().likelihood
+        guess = float(likelihood.guess_rate)
+        lapse = rate_as_float(likelihood.lapse_rate, "lapse_rate")
         span = 1.0 - guess - lapse
         ends = [
             best.threshold_distribution(

@@ -27,6 +27,7 @@ from botorch_binary_context.likelihoods.rates import (
     RatedLikelihood,
     check_rate,
     rate_as_float,
+    set_rate,
 )
 from botorch_binary_context.probability import (
     bernoulli_mutual_information,
@@ -98,6 +99,10 @@ class ProbitLikelihood(RatedLikelihood):
     def lapse_rate(self) -> float | Tensor:
         """``λ``: a number, or ``batch_shape x 1`` if it is learned."""
         return self._rate("lapse_rate")
+
+    @lapse_rate.setter
+    def lapse_rate(self, value: Tensor) -> None:
+        set_rate(self, value, "lapse_rate")
 
     @property
     def _is_fixed(self) -> bool:

@@ -55,10 +55,10 @@ class RatedLikelihood(OutcomeLikelihood):
             f"{name}_prior",
             BetaPrior(*RATE_PRIOR) if prior is None else prior,
             partial(_get_rate, name=name),
-            partial(_set_rate, name=name),  # pyright: ignore[reportArgumentType]
+            partial(set_rate, name=name),  # pyright: ignore[reportArgumentType]
         )
         begin = min(max(float(rate), 0.01 * highest), 0.99 * highest)
-        _set_rate(self, torch.full_like(raw, begin), name)
+        set_rate(self, torch.full_like(raw, begin), name)
 
     def _rate(self, name: str) -> float | Tensor:
         if name in self._rates:
@@ -121,7 +121,14 @@ def _get_rate(likelihood: RatedLikelihood, name: str) -> Tensor:
     return getattr(likelihood, name)
 
 
-def _set_rate(likelihood: RatedLikelihood, value: Tensor, name: str) -> None:
+def set_rate(likelihood: RatedLikelihood, value: Tensor, name: str) -> None:
+    r"""Set a rate that is learned.
+
+    Args:
+        likelihood: The likelihood.
+        value: The rate, ``batch_shape x 1`` or fewer dimensions.
+        name: Its name.
+    """
     constraint: Interval = getattr(likelihood, f"raw_{name}_constraint")
     raw: Tensor = getattr(likelihood, f"raw_{name}")
     value = constraint.inverse_transform(value.to(raw)).expand_as(raw)

@@ -83,8 +83,9 @@ def test_power() -> None:
     assert count("``guess_rate`` of 0.04, but hard tests were", 100, guess=0.5) >= 8
 
 
-def test_told() -> None:
-    told = replace(SETTINGS, feedback=PassFail(0.04, 0.2))
+@pytest.mark.parametrize("lapse_rate", [0.2, "learned"])
+def test_told(lapse_rate: float | str) -> None:
+    told = replace(SETTINGS, feedback=PassFail(0.04, lapse_rate))
     for seed in range(5):
         assert find_contradictions(simulate(60, seed, lapse=0.2), told) == []
 

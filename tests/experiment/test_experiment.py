@@ -19,6 +19,7 @@ from botorch_binary_context.experiment import (
     Experiment,
     Integer,
     NamedSpace,
+    PassFail,
     Real,
     Settings,
     Trial,
@@ -364,6 +365,7 @@ def script(num_trials: int) -> list[Step]:
     [
         pass_fail(MIXED, initial_trials=4),
         pass_fail(CONTINUOUS, rule="ts-ald", initial_trials=4),
+        Settings(CONTINUOUS, PassFail(0.1, "learned"), seed=0, initial_trials=4),
         duels(initial_trials=4, rule="kss-random"),
     ],
 )
@@ -382,6 +384,22 @@ def test_reproducible_across_resumes(tmp_path: Path, settings: Settings) -> None
                 experiment.recommend()
     with Experiment.open(tmp_path / "closed") as experiment:
         assert shown(experiment.trials) == expected
+
+
+def test_learned_lapse_rate_is_kept(tmp_path: Path) -> None:
+    feedback = PassFail(0.1, "learned")
+    settings = Settings(CONTINUOUS, feedback, seed=0, initial_trials=8)
+    run(tmp_path / "journal", settings, 8)
+    with Experiment.open(tmp_path / "journal") as experiment:
+        likelihood: Any = experiment.model().likelihood
+        learned = experiment._journal.fit(8)
+        assert learned is not None
+    with Experiment.open(tmp_path / "journal") as experiment:
+        again: Any = experiment.model().likelihood
+        assert experiment.settings == settings
+    assert [again.lapse_rate.item()] == pytest.approx(learned["lapse_rate"])
+    assert again.lapse_rate.item() == likelihood.lapse_rate.item()
+    assert again.lapse_rate.item() != pytest.approx(feedback.first_lapse_rate)
 
 
 def test_independent_of_the_program(tmp_path: Path) -> None:

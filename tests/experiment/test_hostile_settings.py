@@ -159,6 +159,7 @@ def test_mutated_texts_are_refused_or_sound(tmp_path: Path) -> None:
     [
         ("0.04", '"1/0"', "``guess_rate`` to be in [0, 1), a number or a text"),
         ("0.04", "true", "``guess_rate`` to be in [0, 1)"),
+        ("0.02", '"lerned"', "such as '1/26', or 'learned', but got 'lerned'"),
         ("9", "9" * 4301, "``path`` to be a TOML file"),
         ("9", "9" * 400, "``high`` of 'taps' to be a finite number"),
         ("high = 9", "high = 1e17", "a whole number of at most 9007199254740992"),
@@ -206,6 +207,12 @@ def test_fractions(tmp_path: Path) -> None:
     settings = Settings.from_toml(path)
     assert settings.to_dict()["feedback"]["guess_rate"] == 1 / 26
     assert settings.feedback.likelihood().guess_rate == 1 / 26
+
+
+def test_learned_lapse_rate() -> None:
+    settings = Settings.from_dict(tomllib.loads(TOML.replace("0.02", '"learned"')))
+    assert settings.to_dict()["feedback"]["lapse_rate"] == "learned"
+    assert Settings.from_dict(settings.to_dict()) == settings
 
 
 def test_combinations() -> None:

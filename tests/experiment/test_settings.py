@@ -12,6 +12,7 @@ import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context.experiment import (
+    Confidence,
     Context,
     Duels,
     Experiment,
@@ -113,6 +114,14 @@ class TestErrors:
     def test_rates(self) -> None:
         with pytest.raises(InputDataError, match="``guess_rate`` to be in"):
             PassFail(guess_rate=1.0)
+
+    def test_learned(self) -> None:
+        """Only lapses of passes and fails can be learned."""
+        with pytest.raises(InputDataError, match="``guess_rate`` to be in"):
+            PassFail(guess_rate="learned")
+        for kind in (Duels, Confidence):
+            with pytest.raises(InputDataError, match="``lapse_rate`` to be in"):
+                kind(lapse_rate="learned")
 
 
 class TestOutcomes:

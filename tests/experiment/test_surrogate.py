@@ -10,12 +10,14 @@ import pytest
 import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import ModelFittingError
+from scipy import stats
 from torch import Tensor
 
 from botorch_binary_context import DIFFERENCE, VALUE
 from botorch_binary_context.experiment import (
     Context,
     NamedSpace,
+    PassFail,
     Real,
     Settings,
     Trial,
@@ -26,6 +28,7 @@ from botorch_binary_context.experiment.surrogate import (
     Surrogate,
     last_scheduled_fit,
 )
+from botorch_binary_context.likelihoods.rates import RATE_PRIOR
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
 from botorch_binary_context.pending import expect_outcomes
 from tests.experiment.simulation import (
@@ -44,6 +47,7 @@ EVERY_KIND = [
     pass_fail(kernel="multiplicative"),
     pass_fail(kernel="product"),
     Settings(NamedSpace(CONTINUOUS.parameters)),
+    Settings(CONTINUOUS, PassFail(0.1, "learned")),
     duels(),
     duels(MIXED, kernel="multiplicative"),
     duels(NamedSpace(MIXED.parameters)),
@@ -109,6 +113,18 @@ class TestModel:
         )
         model = Surrogate(settings).model([], {}, levels=True)
         assert model.likelihood.guess_rate == 0.25
+
+    def test_learned_lapse_rate(self) -> None:
+        """It begins at the median of its prior, and what was learned replaces it."""
+        maker = Surrogate(Settings(CONTINUOUS, PassFail(0.1, "learned")))
+        prior: Any = maker.model([], {}, levels=True).likelihood
+        assert prior.lapse_rate.item() == pytest.approx(
+            stats.beta(*RATE_PRIOR).median(), abs=0.002
+        )
+        known = {"lapse_rate": [0.07]}
+        learned: Any = maker.model([], known, levels=True).likelihood
+        assert learned.lapse_rate.item() == pytest.approx(0.07)
+        assert learned.guess_rate == 0.1
 
     def test_levels(self) -> None:
         """The model that chooses knows only levels, the one that predicts all."""

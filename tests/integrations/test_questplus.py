@@ -14,7 +14,14 @@ import numpy as np
 import pytest
 from botorch.exceptions import InputDataError, UnsupportedError
 
-from botorch_binary_context.experiment import Context, Experiment, Real
+from botorch_binary_context.experiment import (
+    Context,
+    Experiment,
+    NamedSpace,
+    PassFail,
+    Real,
+    Settings,
+)
 from botorch_binary_context.integrations.questplus import QuestPlusExperiment
 from tests.experiment.simulation import duels, unmodelled
 
@@ -45,6 +52,19 @@ class TestAdapter:
         assert context == expected
         feedback: Any = settings.feedback
         assert (feedback.guess_rate, feedback.lapse_rate) == (0.5, 0.02)
+
+    def test_learned_lapse_rate(self, tmp_path: Path) -> None:
+        context = Context("noise", 2.0, low=0.0, high=4.0, harder="up")
+        feedback = PassFail(0.5, "learned")
+        settings = Settings(NamedSpace([], [context]), feedback, seed=0)
+        with Experiment.create(tmp_path / "journal", settings) as experiment:
+            found = QuestPlusExperiment(experiment)
+            for noise in (0.0, 1.0, 2.0, 3.0, 4.0):
+                found.update(stim={"noise": noise}, outcome=YES if noise < 3 else NO)
+            estimate = found.param_estimate
+            learned: Any = experiment._journal.fit(5)
+        assert estimate["lower_asymptote"] == 0.5
+        assert [estimate["lapse_rate"]] == pytest.approx(learned["lapse_rate"])
 
     def test_several_dimensions(self, tmp_path: Path) -> None:
         found = QuestPlusExperiment.from_domains(

@@ -421,7 +421,7 @@ class BinaryContextHandler(SavingHandler):
             _easiness(context, float(value), tActual),
             self.beta,
             float(feedback.guess_rate),
-            float(feedback.lapse_rate),
+            feedback.first_lapse_rate,
             self.pThreshold,
         )
         return int(random.random() < chance)
