@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -147,13 +147,22 @@ class PassFail(SingleSide):
             among ``n``; a number, or a text such as "1/26".
         lapse_rate: The chance to fail in spite of it; a number or a text, or "learned"
             if the answers are to tell.
+        alternatives: ``n`` in the place of a ``guess_rate`` of ``1/n``, which it
+            becomes: it is None afterwards.
     """
 
     kind: ClassVar[str] = "pass/fail"
     guess_rate: float | str = 0.0
     lapse_rate: float | str = 0.0
+    alternatives: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        if self.alternatives is not None:
+            if self.guess_rate != 0.0:
+                _refuse_both(self.guess_rate, self.alternatives)
+            rate = 1 / _check_alternatives(self.alternatives)
+            object.__setattr__(self, "guess_rate", rate)
+            object.__setattr__(self, "alternatives", None)
         _set_rates(self)
 
     @property
@@ -377,7 +386,26 @@ def make_feedback(table: Any) -> Feedback:
         )
     table = dict(table)
     kind = choose(FEEDBACKS, table.pop("kind", PassFail.kind), "kind")
+    if kind is PassFail and {"guess_rate", "alternatives"} <= set(table):
+        _refuse_both(table["guess_rate"], table["alternatives"])
     return make(kind, table, "feedback")
+
+
+def _refuse_both(guess_rate: Any, alternatives: Any) -> None:
+    raise InputDataError(
+        "Expected ``guess_rate`` or ``alternatives``, one of the two, but got "
+        f"{quote(guess_rate)} and {quote(alternatives)}."
+    )
+
+
+def _check_alternatives(number: Any) -> int:
+    is_whole = isinstance(number, int) and not isinstance(number, bool)
+    if not is_whole or number < 2:
+        raise InputDataError(
+            "Expected ``alternatives`` to be a whole number of at least 2, but got "
+            f"{quote(number)}."
+        )
+    return number
 
 
 def _set_rates(feedback: PassFail | Confidence) -> None:

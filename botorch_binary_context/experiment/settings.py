@@ -377,7 +377,7 @@ class Settings:
             "kernel": self.kernel,
             "seed": self.seed,
             "initial_trials": self.initial_trials,
-            "feedback": {"kind": feedback.kind, **asdict(feedback)},
+            "feedback": {"kind": feedback.kind, **_without_none(asdict(feedback))},
             "parameters": [_parameter_dict(p) for p in self.space.parameters],
             "contexts": [_without_none(asdict(c)) for c in self.space.contexts],
             "hyperparameters": dict(self.hyperparameters),

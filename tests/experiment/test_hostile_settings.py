@@ -159,6 +159,8 @@ def test_mutated_texts_are_refused_or_sound(tmp_path: Path) -> None:
     [
         ("0.04", '"1/0"', "``guess_rate`` to be in [0, 1), a number or a text"),
         ("0.04", "true", "``guess_rate`` to be in [0, 1)"),
+        ("0.04", "0.04\nalternatives = 26", "one of the two, but got 0.04 and 26"),
+        ("0.04", "0\nalternatives = 26", "one of the two, but got 0 and 26"),
         ("0.02", '"lerned"', "such as '1/26', or 'learned', but got 'lerned'"),
         ("9", "9" * 4301, "``path`` to be a TOML file"),
         ("9", "9" * 400, "``high`` of 'taps' to be a finite number"),
@@ -207,6 +209,18 @@ def test_fractions(tmp_path: Path) -> None:
     settings = Settings.from_toml(path)
     assert settings.to_dict()["feedback"]["guess_rate"] == 1 / 26
     assert settings.feedback.likelihood().guess_rate == 1 / 26
+
+
+def test_alternatives(tmp_path: Path) -> None:
+    """They are kept as the guess rate, as in journals of old."""
+    path = tmp_path / "settings.toml"
+    path.write_text(TOML.replace("guess_rate = 0.04", "alternatives = 26"))
+    settings = Settings.from_toml(path)
+    old = Settings.from_dict(tomllib.loads(TOML.replace("0.04", '"1/26"')))
+    assert settings == old
+    assert settings.to_dict() == old.to_dict()
+    kept = {"kind": "pass/fail", "guess_rate": 1 / 26, "lapse_rate": 0.02}
+    assert settings.to_dict()["feedback"] == kept
 
 
 def test_learned_lapse_rate() -> None:

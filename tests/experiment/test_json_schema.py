@@ -96,6 +96,8 @@ def test_settings_are_valid(text: str) -> None:
         ("parameters", [{"low": 0, "high": 1}]),
         ("parameters", [{"name": "x", "low": 0, "high": 1, "harder": "up"}]),
         ("feedback", {"kind": "duels", "guess_rate": 0.1}),
+        ("feedback", {"kind": "duels", "alternatives": 2}),
+        ("feedback", {"alternatives": "26"}),
     ):
         assert not is_valid({**copy.deepcopy(content), key: value}, schema), key
 

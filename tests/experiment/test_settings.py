@@ -3,6 +3,7 @@ r"""Tests of the settings of an experiment, and of TOML files."""
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,12 @@ class TestDefaults:
         settings = duels()
         assert (settings.rule, settings.kernel) == ("muc-target", "product")
 
+    def test_alternatives(self) -> None:
+        feedback = PassFail(lapse_rate=0.02, alternatives=26)
+        assert feedback == PassFail(1 / 26, 0.02)
+        assert replace(feedback, lapse_rate=0.0) == PassFail(1 / 26)
+        assert replace(PassFail(), alternatives=2) == PassFail(0.5)
+
     def test_no_contexts(self) -> None:
         settings = Settings(PLAIN)
         assert settings.kernel is None
@@ -114,6 +121,16 @@ class TestErrors:
     def test_rates(self) -> None:
         with pytest.raises(InputDataError, match="``guess_rate`` to be in"):
             PassFail(guess_rate=1.0)
+
+    @pytest.mark.parametrize("number", [1, 0, -26, 26.0, "26", True, [26]])
+    def test_alternatives(self, number: Any) -> None:
+        message = "``alternatives`` to be a whole number of at least 2, but got"
+        with pytest.raises(InputDataError, match=message):
+            PassFail(alternatives=number)
+
+    def test_alternatives_and_guess_rate(self) -> None:
+        with pytest.raises(InputDataError, match="two, but got 0.5 and 26"):
+            PassFail(0.5, alternatives=26)
 
     def test_learned(self) -> None:
         """Only lapses of passes and fails can be learned."""
