@@ -4,6 +4,7 @@ Serving a lab on this machine: the socket, the addresses, the tokens.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -74,8 +75,7 @@ def find_place(
             f"Expected ``port`` to be from 0 to {2**16 - 1}, but got {port}."
         )
     kept = None if tokens is None else _keep_tokens(Path(tokens))
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.create_server((host, port), family=family)
+    bound = _bind(host, port)
     number = bound.getsockname()[1]
     names = [host, "localhost"] if host in (LOOPBACK, "::1") else [host]
     hosts = [
@@ -92,6 +92,19 @@ def _check_host(host: str) -> None:
             "Expected ``host`` to be the address of one network interface, for example "
             f"{LOOPBACK}, but got {host!r}, which is all of them."
         )
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise InputDataError(
+            "Expected ``port`` to be free, or 0 for any that is, but got "
+            f"{port}, which is in use."
+        ) from None
 
 
 def _keep_tokens(path: Path) -> dict[Role, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -348,6 +349,19 @@ class TestErrors:
         assert "which is not there" in self.fail(capsys, "ask", nowhere)
         assert "another kind of file" in self.fail(capsys, "status", config)
         assert "No such file" in self.fail(capsys, "export", journal, nowhere)
+
+    def test_serving(
+        self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
+    ) -> None:
+        new = tmp_path / "new"
+        assert "which is not there" in self.fail(capsys, "serve", new)
+        assert "got 'journal' twice" in self.fail(capsys, "serve", journal, journal)
+        with socket.create_server(("127.0.0.1", 0)) as busy:
+            port = busy.getsockname()[1]
+            wrong = f"{port}, which is in use"
+            assert wrong in self.fail(capsys, "serve", journal, "--port", port)
+            assert wrong in self.fail(capsys, "demo", new, "--page", "--port", port)
+        assert not new.exists()
 
 
 @pytest.mark.slow

@@ -59,12 +59,13 @@ def serve_demo(arguments: argparse.Namespace) -> None:
     num_letters = OPTOTYPES[page.optotypes]
     stop = Stop(answers=arguments.trials)
     settings = replace(demo_settings(num_letters), stop=stop)
-    with tempfile.TemporaryDirectory() as folder:
+    place = find_place(port=arguments.port)  # before there is a file
+    with place.socket, tempfile.TemporaryDirectory() as folder:
         journal = arguments.journal or Path(folder) / "demo.journal"
         Experiment.create(journal, settings).close()
         person = simulated_person(num_letters=num_letters)
         with Lab([journal], page, simulated=person) as lab:
-            announce_and_serve(arguments, lab, find_place(port=arguments.port))
+            announce_and_serve(arguments, lab, place)
 
 
 def announce_and_serve(arguments: argparse.Namespace, lab: Lab, place: Place) -> None:
