@@ -51,12 +51,12 @@ def find_region(
         if isinstance(part, Categorical):
             good = zip(values, is_good, strict=True)
             region[part.name] = [value for value, fits in good if fits]
+        elif isinstance(part, Periodic) and all(is_good):
+            region[part.name] = part.bounds
         else:
             position = values.index(parameters[part.name])
             wraps = isinstance(part, Periodic)
-            found = _interval_around(position, values, is_good, wraps)
-            all_around = wraps and all(is_good)
-            region[part.name] = part.bounds if all_around else found
+            region[part.name] = _interval_around(position, values, is_good, wraps)
     return region
 
 
