@@ -84,7 +84,8 @@ def probability_band(model: LatentGP, candidates: Tensor, width: float) -> Band:
         The band.
     """
     mean, variance = model.moments(candidates)
-    likelihood, spread = model.likelihood, width * variance.sqrt()
+    likelihood = model.likelihood
+    spread = width * variance.sqrt()
     return Band(
         likelihood.expected_probability(mean, variance),
         likelihood.probability(mean - spread),
@@ -217,7 +218,8 @@ def first_fall(curve: Tensor, level: float) -> Tensor:
     below = curve < level
     position = below.int().argmax(dim=-1, keepdim=True)  # the first of them
     after = position.clamp_min(1)
-    left, right = curve.gather(-1, after - 1), curve.gather(-1, after)
+    left = curve.gather(-1, after - 1)
+    right = curve.gather(-1, after)
     crossing = after - 1 + (left - level) / (left - right)
     crossing = torch.where(position > 0, crossing, -torch.inf)
     return torch.where(below.any(dim=-1, keepdim=True), crossing, torch.inf).squeeze(-1)

@@ -76,7 +76,8 @@ def _plackett(h: Tensor, k: Tensor, rho: Tensor) -> Tensor:
     nodes, weights = legendre(h.dtype, h.device)
     angle = torch.asin(rho)
     sine = torch.sin(angle.unsqueeze(-1) * nodes)
-    h, k = h.unsqueeze(-1), k.unsqueeze(-1)
+    h = h.unsqueeze(-1)
+    k = k.unsqueeze(-1)
     exponent = (h.square() + k.square() - 2 * h * k * sine) / (2 * (1 - sine.square()))
     return ((-exponent).exp() @ weights) * angle / (2 * math.pi)
 
@@ -97,7 +98,8 @@ class _BivariateCdf(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, ...]:
         h, k, rho = ctx.saved_tensors
         rest = ((1 - rho) * (1 + rho)).clamp_min(TINY)
-        root, squares = rest.sqrt(), (h - rho * k).square() / rest + k.square()
+        root = rest.sqrt()
+        squares = (h - rho * k).square() / rest + k.square()
         grad_h = _density(h) * normal_cdf((k - rho * h) / root)
         grad_k = _density(k) * normal_cdf((h - rho * k) / root)
         grad_rho = (-squares / 2).exp() / (2 * math.pi * root)
@@ -128,12 +130,14 @@ def owens_t(h: Tensor, a: Tensor) -> Tensor:
     Returns:
         A tensor of the same shape, even in ``h`` and odd in ``a``.
     """
-    h, slope = h.abs(), a.abs()
+    h = h.abs()
+    slope = a.abs()
     steep = slope > 1
     # Beyond 1 the integral is that of the complement, with the roles exchanged.
     turned = torch.where(steep, h * slope, h)
     inner = _short_owens_t(turned, torch.where(steep, 1 / slope, slope))
-    p, q = normal_cdf(h), normal_cdf(turned)
+    p = normal_cdf(h)
+    q = normal_cdf(turned)
     value = torch.where(steep, (p + q) / 2 - p * q - inner, inner)
     return a.sign() * value
 

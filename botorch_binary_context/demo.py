@@ -82,7 +82,8 @@ def examine(rule: str, repetitions: int, iterations: int) -> Examination:
     unit = torch.rand(shape, dtype=low.dtype, device=low.device)
     first = low + (high - low) * unit
     model = make_model(first, patient.observe(first), patient)
-    lens, acuity = recommend(model, space), []
+    lens = recommend(model, space)
+    acuity = []
     for i in tqdm(range(iterations), desc=f"{RULES[rule]:<21}", unit="trial"):
         trial = suggest(model, space, rule)
         model = model.condition_on_observations(trial, patient.observe(trial))

@@ -39,7 +39,8 @@ class ApproximationCheck:
     monte_carlo_error: float
 
     def __str__(self) -> str:
-        points, largest = self.probability_error, self.largest_probability_error
+        points = self.probability_error
+        largest = self.largest_probability_error
         return (
             f"{self.inference} on {self.num_trials} trials: mean off by "
             f"{self.mean_error:.2f} sd (at most {self.largest_mean_error:.2f}), sd "

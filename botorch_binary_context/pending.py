@@ -46,7 +46,8 @@ def check_pending(model: LatentGP, pending: Tensor) -> None:
         pending: ``batch_shape x n x d`` trials or ``batch_shape x n x 2 x d`` duels;
             batch shapes need only broadcast.
     """
-    rows, dim = model.functional.num_rows, model.original_datapoints.shape[-1]
+    rows = model.functional.num_rows
+    dim = model.original_datapoints.shape[-1]
     expected = [dim] if rows == 1 else [rows, dim]
     if (
         pending.ndim <= len(expected)

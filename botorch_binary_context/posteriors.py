@@ -81,7 +81,8 @@ class LabelPosterior(Posterior):
 
         With two outcomes it is ``p (1 - p)``.
         """
-        probabilities, mean = self.probabilities, self.mean
+        probabilities = self.probabilities
+        mean = self.mean
         labels = self._labels(probabilities).view(-1, *[1] * mean.ndim)
         return ((labels - mean).square() * probabilities).sum(dim=0)
 
@@ -91,7 +92,8 @@ class LabelPosterior(Posterior):
 
         Each trial is looked at on its own.
         """
-        mean, variance = self.contrast.mean.squeeze(-1), self.contrast.variance
+        mean = self.contrast.mean.squeeze(-1)
+        variance = self.contrast.variance
         expected = self.likelihood.expected_probabilities(mean, variance.squeeze(-1))
         return expected.unsqueeze(-1)
 

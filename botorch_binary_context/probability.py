@@ -298,7 +298,8 @@ def _tilted_expectation(
 
 
 def _weighted_probit_entropy(f: Tensor, w: Tensor) -> Tensor:
-    success, failure = log_ndtr(f), log_ndtr(-f)
+    success = log_ndtr(f)
+    failure = log_ndtr(-f)
     return -((success + w).exp() * success + (failure + w).exp() * failure)
 
 
@@ -347,7 +348,8 @@ def bernoulli_mutual_information(
     if isinstance(guess_rate, float) and guess_rate == lapse_rate == 0.0:
         information = probit_entropy(h) - expected_probit_entropy(mean, variance)
         return information.clamp_min(0.0)
-    guess, lapse = _entropy(guess_rate), _entropy(lapse_rate)
+    guess = _entropy(guess_rate)
+    lapse = _entropy(lapse_rate)
     spread = 1 - guess_rate - lapse_rate
 
     def bump(f: Tensor, w: Tensor) -> Tensor:

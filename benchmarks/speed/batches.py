@@ -81,7 +81,8 @@ def _measure_batch(size: int) -> BatchCost:
     repeats = 5 if size <= 40 else 1
     X = torch.rand(16, size, 1, 4, dtype=torch.double)
     with torch.no_grad():
-        known, found = double.posterior(X), single.posterior(X.float())
+        known = double.posterior(X)
+        found = single.posterior(X.float())
     difference = (found.mean - known.mean).abs() / known.variance.sqrt()
     return BatchCost(
         size,

@@ -152,7 +152,9 @@ def condition(model: BinaryLaplaceGP | PreferenceLaplaceGP) -> None:
 
 def compare_outcomes(n: int) -> Comparison:
     X, Y = outcomes(n)
-    inputs, labels, covar_module = X.numpy(), Y.squeeze(-1).numpy(), kernel()
+    inputs = X.numpy()
+    labels = Y.squeeze(-1).numpy()
+    covar_module = kernel()
     return Comparison(
         job=f"condition on {n} outcomes",
         peer="scikit-learn",
@@ -166,7 +168,9 @@ def compare_outcomes(n: int) -> Comparison:
 
 def compare_duels(n: int) -> Comparison:
     X, Y = duels(n)
-    points, pairs, covar_module = X.flatten(0, 1), index_pairs(n), kernel()
+    points = X.flatten(0, 1)
+    pairs = index_pairs(n)
+    covar_module = kernel()
 
     def theirs() -> None:
         with torch.no_grad():

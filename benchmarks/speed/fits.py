@@ -61,7 +61,8 @@ def fit(model: LatentGP, trace: Trace | None = None) -> None:
     """
     mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
     if trace is not None:
-        evaluate, n = mll.at_training_data, model.train_targets.shape[-1]
+        evaluate = mll.at_training_data
+        n = model.train_targets.shape[-1]
 
         def traced() -> torch.Tensor:
             value = evaluate()
@@ -134,7 +135,8 @@ def fit_sklearn(X: np.ndarray, Y: np.ndarray, trace: Trace) -> None:
 
 def compare_duel_fits(n: int) -> Comparison:
     X, Y = duels(n)
-    points, pairs = X.flatten(0, 1), index_pairs(n)
+    points = X.flatten(0, 1)
+    pairs = index_pairs(n)
 
     def ours() -> None:
         model = PreferenceLaplaceGP(X, Y)

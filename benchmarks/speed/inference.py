@@ -20,7 +20,8 @@ from botorch_binary_context.inference import (
 )
 from botorch_binary_context.models.latent_gp import LatentGP
 
-EP, LAPLACE = ExpectationPropagation(), Laplace()
+EP = ExpectationPropagation()
+LAPLACE = Laplace()
 
 
 def comparisons() -> Iterator[Callable[[], Comparison]]:
@@ -110,7 +111,8 @@ def compare_knowledge_gradient(n: int, share: int) -> Comparison:
 
 
 def compare_exact_posterior(n: int) -> Comparison:
-    model, test_X = make_model(EP, n), space().bounds[:, 1:]
+    model = make_model(EP, n)
+    test_X = space().bounds[:, 1:]
 
     def job() -> object:
         model._samples = {}
@@ -128,7 +130,8 @@ def compare_exact_posterior(n: int) -> Comparison:
 
 
 def compare_warm_exact_posterior(n: int) -> Comparison:
-    model, test_X = make_model(EP, n), space().bounds[:, 1:]
+    model = make_model(EP, n)
+    test_X = space().bounds[:, 1:]
     X, Y = outcomes(1)
 
     def job() -> object:

@@ -141,7 +141,8 @@ def compare_experiment(n: int) -> Comparison:
         The median times.
     """
     X, _ = duels(n)
-    points, pairs = X.flatten(0, 1), index_pairs(n)
+    points = X.flatten(0, 1)
+    pairs = index_pairs(n)
 
     def theirs() -> None:
         model = PairwiseGP(points, pairs)

@@ -84,7 +84,8 @@ def preference_model(n: int) -> PreferenceLaplaceGP:
 
 def suggester(model: LatentGP, rule: str) -> Callable:
     """A job that suggests a trial, from one of a few sets of raw points."""
-    box, seeds = space(), iter(range(10**9))
+    box = space()
+    seeds = iter(range(10**9))
     for seed in range(24):  # every set of raw points is prepared once in a process
         suggest(model, box, "bald" if rule in ("cbkg", "kg") else rule, seed=seed)
     return lambda: suggest(model, box, rule, seed=next(seeds))

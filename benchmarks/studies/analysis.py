@@ -150,7 +150,8 @@ def analyse(study: Study, root: Path) -> Analysis:
     Returns:
         The analysis.
     """
-    frame, known = store.load(root / study.name), study.rules
+    frame = store.load(root / study.name)
+    known = study.rules
     if frame.is_empty():
         raise InputDataError(
             f"Expected ``output`` to hold results of the study {study.name!r}, but "

@@ -109,7 +109,9 @@ def _by_rows(
     def predict(train: Answers, trials: Tensor) -> Tensor:
         found = []
         for X, Y, T in zip(train.X, train.Y[..., 0], trials, strict=True):
-            seen, labels, asked = X.numpy(), Y.numpy(), T.numpy()
+            seen = X.numpy()
+            labels = Y.numpy()
+            asked = T.numpy()
             if train.are_duels:
                 difference = seen[:, 0] - seen[:, 1]
                 seen = np.concatenate([difference, -difference])

@@ -51,7 +51,8 @@ class Answers:
 def _scale(columns: np.ndarray) -> np.ndarray:
     """Columns of ``... x d`` values, each to [0, 1]."""
     flat = columns.reshape(-1, columns.shape[-1])
-    low, high = np.nanmin(flat, axis=0), np.nanmax(flat, axis=0)
+    low = np.nanmin(flat, axis=0)
+    high = np.nanmax(flat, axis=0)
     return (columns - low) / np.where(high > low, high - low, 1.0)
 
 
@@ -132,7 +133,8 @@ def _hearing() -> Answers:
     coherent = frame["Noise"].to_numpy() == "coherent"
     columns = [frame["Loud"].to_numpy(), coherent, frame["Age"].to_numpy()]
     X = _scale(np.stack(columns, axis=-1).astype(float))
-    passed, total = frame["Correct"].to_numpy(), frame["Trials"].to_numpy()
+    passed = frame["Correct"].to_numpy()
+    total = frame["Trials"].to_numpy()
     rows = np.repeat(np.arange(len(X)), total)
     label = np.concatenate(
         [np.arange(n) < k for k, n in zip(passed, total, strict=True)]

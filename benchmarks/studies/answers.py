@@ -242,7 +242,8 @@ def format_losses(table: pl.DataFrame, names: list[str]) -> str:
 def _cell(rows: pl.DataFrame) -> str:
     if rows.is_empty():
         return ""
-    mean, deviation = rows["log_loss"].mean(), rows["log_loss"].std() or 0.0
+    mean = rows["log_loss"].mean()
+    deviation = rows["log_loss"].std() or 0.0
     return f"{mean:.3f} ± {deviation / len(rows) ** 0.5:.3f}"  # pyright: ignore
 
 

@@ -301,7 +301,8 @@ def _format(pairs: pl.DataFrame, duels: int) -> str:
     rows = []
     groups = [(name, pairs.filter(function=name)) for name in FUNCTIONS]
     for name, group in [*groups, ("all", pairs)]:
-        ours, theirs = group[OURS].to_numpy(), group[DEFAULT].to_numpy()
+        ours = group[OURS].to_numpy()
+        theirs = group[DEFAULT].to_numpy()
         if len(ours) > 0:
             test: Any = wilcoxon(ours, theirs) if np.any(ours != theirs) else None
             rows.append(

@@ -67,7 +67,8 @@ def simulate(rule: str, seed: int, trials: int) -> dict[str, Any]:
     rows = []
     for _ in range(trials):
         ((index, trial),) = client.get_next_trials(1).items()
-        s, x = float(trial["s"]), float(trial["x"])
+        s = float(trial["s"])
+        x = float(trial["x"])
         passed = rng.random() < np.exp(log_ndtr(_latent(s, x, OPTIMUM, 1.0, 4.0)))
         client.complete_trial(index, {"passed": float(passed)})
         rows.append((s, x, float(passed)))

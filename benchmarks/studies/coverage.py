@@ -319,7 +319,8 @@ def _probability(
 ) -> Compared:
     """The success of the recommended parameters; for duels against the center."""
     rows = _trial_rows(model, truth.kind.space, best)
-    functional, likelihood = model.functional, model.likelihood
+    functional = model.functional
+    likelihood = model.likelihood
     true = likelihood.probability(functional(truth.values(rows))).squeeze(-1)
     with torch.no_grad():
         if inference == "exact":
@@ -376,7 +377,8 @@ def _parameters(
     with torch.no_grad():
         paths = draw(model, NUM_PATHS, space.bounds, MAX_FEATURES, 0)
         optima, _ = maximize_paths(paths, space, options=ROUGH_PATH_SEARCH)
-    bands, truths = _intervals("parameter", optima), _by_column("parameter", truth.best)
+    bands = _intervals("parameter", optima)
+    truths = _by_column("parameter", truth.best)
     return {quantity: (truths[quantity], band) for quantity, band in bands.items()}
 
 

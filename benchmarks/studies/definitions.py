@@ -318,7 +318,8 @@ _FRESH_RULES = {
     "duels": (*SYNTHETIC_DUEL_RULES, "eubo-ald", "mkg"),
     "threshold": (*SYNTHETIC_RULES, "ucb99-ald", "mkg"),
 }
-_LAPLACE, _EP = Laplace(), ExpectationPropagation()
+_LAPLACE = Laplace()
+_EP = ExpectationPropagation()
 _FRESH = (
     *(
         replace(

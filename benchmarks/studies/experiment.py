@@ -139,7 +139,8 @@ def make_case(task: Task) -> Case:
 
 def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
     """Scores, contexts and times, each ``seeds x iterations``, and what else counts."""
-    problem, space = case.problem, case.problem.space
+    problem = case.problem
+    space = case.problem.space
     first, noise = draw_randomness(task, case)
     labels = draw_labels(problem, first, noise[:, :INITIAL_TRIALS])
     model = case.model(first, labels)

@@ -115,7 +115,8 @@ def draw_curves(
         steps, mean, error = (
             curve[column].to_numpy() for column in ("iteration", "mean", "error")
         )
-        color, line = colormaps["tab10"](i % 10), "-" if i < 10 else "--"
+        color = colormaps["tab10"](i % 10)
+        line = "-" if i < 10 else "--"
         ax.plot(steps, mean, line, label=name, color=color, linewidth=1.0)
         ax.fill_between(
             steps, mean - error, mean + error, color=color, alpha=0.25, linewidth=0

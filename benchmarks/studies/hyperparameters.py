@@ -115,7 +115,8 @@ def compare_kernels(name: str) -> dict[str, dict[str, Any]]:
     shape = (NUM_SAMPLES + NUM_TEST_POINTS, problem.objective.dim)
     X = torch.rand(shape, dtype=torch.double, generator=generator)
     Y = problem.score(X)
-    train, test = slice(None, NUM_SAMPLES), slice(NUM_SAMPLES, None)
+    train = slice(None, NUM_SAMPLES)
+    test = slice(NUM_SAMPLES, None)
     result = {}
     for kernel in KERNELS:
         fit = fit_kernel(kernel, X[train], Y[train])

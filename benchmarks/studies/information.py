@@ -163,7 +163,9 @@ def run_task(task: Task) -> pl.DataFrame:
     """
     torch.set_num_threads(1)
     observer = task.likelihood(False)
-    space, functional, best = task.space, observer.functional, task.best()
+    space = task.space
+    functional = observer.functional
+    best = task.best()
     first = TrialSpace(space, functional).draw_quasi_random(
         FIRST_TRIALS, derive_seed(NAME, task.problem)
     )
@@ -203,7 +205,8 @@ def _answer(
     task: Task, observer: OutcomeLikelihood, trials: Tensor, best: Tensor, noise: Tensor
 ) -> Tensor:
     """The answers of all observers to ``seeds x n`` trials, ``seeds x n x 1``."""
-    space, functional = task.space, observer.functional
+    space = task.space
+    functional = observer.functional
     shifted = best.unsqueeze(-2) if functional.num_rows == 1 else best[:, None, None]
     latent = SLOPE * score(task.problem, space.parameters(trials) - shifted)
     if functional.num_rows == 1:

@@ -169,7 +169,8 @@ def _answer(task: Task, trials: Tensor, noise: Tensor) -> Tensor:
 
 
 def _make_model(task: Task, X: Tensor, Y: Tensor) -> LatentGP:
-    guess, inference = 1 / task.alternatives, INFERENCES[task.inference]()
+    guess = 1 / task.alternatives
+    inference = INFERENCES[task.inference]()
     return psychometric_gp(X, Y, SPACE, guess, inference=inference)
 
 

@@ -82,7 +82,8 @@ class MovingOptimumProblem(ContextProblem):
 
     @property
     def _optimum(self) -> float:
-        bounds, shape = self.space.parameter_bounds, torch.Size([])
+        bounds = self.space.parameter_bounds
+        shape = torch.Size([])
         return float(maximize(self.score, bounds, shape, DENSE, seed=0)[1])
 
     def performance(self, condition: Tensor, parameters: Tensor) -> Tensor:
@@ -156,7 +157,8 @@ def moving_kernel(fitted: Hyperparameters) -> Kernel:
     if nu is not None:
         base = MaternKernel(nu=nu, ard_num_dims=size)
     base.double().lengthscale = torch.tensor(lengthscales, dtype=torch.double)
-    smooth, constant = Scale(base).double(), ConstantKernel().double()
+    smooth = Scale(base).double()
+    constant = ConstantKernel().double()
     smooth.outputscale = SLOPE**2 * fitted.outputscale
     constant.constant = torch.tensor([SLOPE**2], dtype=torch.double)
     kernel = AdditiveContextKernel(smooth + constant, [0])

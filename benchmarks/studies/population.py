@@ -128,7 +128,8 @@ def examine(
     Returns:
         What they were shown and answered.
     """
-    space, number = patients.space, len(patients.prescription)
+    space = patients.space
+    number = len(patients.prescription)
     generator = torch.Generator().manual_seed(seed)
     low, high = space.bounds
     shape = number, INITIAL, space.dim
@@ -163,7 +164,8 @@ def run(arguments: argparse.Namespace) -> None:
         arguments: The parsed command line; ``--seeds`` is the number of new patients.
     """
     torch.set_num_threads(1)
-    path, number = _path(arguments.output), arguments.seeds or PATIENTS
+    path = _path(arguments.output)
+    number = arguments.seeds or PATIENTS
     new = draw_patients(number, NEW_SEED)
     table = store.read_table(path)
     examined = None
@@ -252,7 +254,8 @@ def format_regrets(table: pl.DataFrame) -> str:
         cells = []
         for n in letters:
             few = table.filter((pl.col("way") == way) & (pl.col("letters") == n))
-            mean, deviation = few["regret"].mean(), few["regret"].std() or 0.0
+            mean = few["regret"].mean()
+            deviation = few["regret"].std() or 0.0
             error = deviation / len(few) ** 0.5  # pyright: ignore
             cells.append(f"{mean:.3f} ± {error:.3f}")
         rows.append([way, *cells])

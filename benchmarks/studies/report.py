@@ -62,7 +62,8 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
     Returns:
         The path of the Markdown file.
     """
-    analysis, folder = analyse(STUDIES[name], root), root / name
+    analysis = analyse(STUDIES[name], root)
+    folder = root / name
     compared = variant_report.describe(analysis) or _describe_rules(analysis, folder)
     sections = [
         _describe(analysis),
@@ -194,7 +195,8 @@ def _places(analysis: Analysis, rules: Sequence[str]) -> dict[str, tuple[int, in
 
 def _describe_contexts(analysis: Analysis, ranking: Ranking) -> str:
     """How rules fare when their context is chosen otherwise; empty if none was."""
-    rules, count = analysis.rules, len(analysis.functions)
+    rules = analysis.rules
+    count = len(analysis.functions)
     ends = analysis.scores(rules)[..., -1].mean(axis=-1)
     rows = []
     for chosen, other in _context_pairs(rules):

@@ -80,7 +80,9 @@ def run(arguments: argparse.Namespace) -> None:
         compute = on_processes(arguments.workers)
     else:
         compute = on_cluster(arguments.scheduler)
-    folder, start, count = arguments.output / study.name, time.monotonic(), None
+    folder = arguments.output / study.name
+    start = time.monotonic()
+    count = None
     try:
         count = run_study(study, folder, compute, arguments.device)
     finally:

@@ -76,7 +76,9 @@ class Criterion:
 
 def ucb(selection: Selection) -> Criterion:
     """The parameters of the largest bound."""
-    goal, model, space = AtReference(), selection.model, selection.space
+    goal = AtReference()
+    model = selection.model
+    space = selection.space
 
     def score(x: Tensor) -> Tensor:
         mean, variance = goal.probability_moments(model, space, x)
@@ -90,7 +92,8 @@ def ucb(selection: Selection) -> Criterion:
 
 def path(selection: Selection) -> Criterion:
     """The maximum of a function drawn from the posterior."""
-    space, goal = selection.space, AtReference()
+    space = selection.space
+    goal = AtReference()
     paths = draw_sample_paths(selection.model, 1, space.bounds)
 
     def score(x: Tensor) -> Tensor:  # the one path is a dimension of its own

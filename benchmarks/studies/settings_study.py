@@ -164,7 +164,8 @@ def run_experiments(
     Returns:
         The regrets of all experiments at each checkpoint.
     """
-    rule, last = str(settings.rule), max(checkpoints)
+    rule = str(settings.rule)
+    last = max(checkpoints)
     task = Task("", "", rule, seeds, last - INITIAL_TRIALS, None)
     case = Case(problem, lambda X, Y: make_model(settings, X, Y), randomness)
     trials, noise = draw_randomness(task, case)

@@ -175,7 +175,8 @@ def _find_fault(frame: pl.DataFrame, path: Path, study: str | None) -> str | Non
 
 def _is_complete(frame: pl.DataFrame) -> bool:
     """Whether there is one row for every seed and iteration, in their order."""
-    seeds, iterations = frame["seed"].n_unique(), frame["iteration"].n_unique()
+    seeds = frame["seed"].n_unique()
+    iterations = frame["iteration"].n_unique()
     steps = [(s, i) for s in range(seeds) for i in range(1, iterations + 1)]
     return frame.select("seed", "iteration").rows() == steps
 
@@ -257,7 +258,8 @@ def is_finished(folder: Path, task: Task) -> bool:
         packed = [part for part in _unpack(folder) if part.row(0)[:3] == key]
         if not packed:
             return False
-        frame, path = packed[0], folder / PACKED
+        frame = packed[0]
+        path = folder / PACKED
     found = frame["seed"].n_unique(), frame["iteration"].n_unique()
     if found != (task.seeds, task.iterations):
         raise InputDataError(

@@ -151,7 +151,8 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        candidates, likelihood = self.model.values_of(X), self.model.likelihood
+        candidates = self.model.values_of(X)
+        likelihood = self.model.likelihood
         if self.joint is None:
             return candidates.evaluate(likelihood.mutual_information)
         mean, variance = candidates.moments()

@@ -81,7 +81,9 @@ class ExpectedBestOption(TrialAcquisitionFunction):
             A ``t x batch_shape`` tensor.
         """
         first, second = parameters.unbind(dim=-2)
-        model, space, goal = self.model, self.space, self.goal
+        model = self.model
+        space = self.space
+        goal = self.goal
         rows = [goal.rows(space, side) for side in (first, second)]
         both = torch.cat(rows, dim=-2)  # t x batch_shape x 2K x d
         if not isinstance(goal, LinearGoal):

@@ -207,7 +207,8 @@ class Fantasies:
         """
         x = start = self.start()
         limit = max(accuracy.tolerance, 1e2 * torch.finfo(x.dtype).eps)
-        mixing, watch = AndersonMixing(), Watch(limit)
+        mixing = AndersonMixing()
+        watch = Watch(limit)
         first = error = torch.full_like(self.spread, torch.inf)
         for step_number in range(accuracy.max_steps):
             derivatives = self.derivatives(x)
@@ -217,7 +218,8 @@ class Fantasies:
             if watch.is_over(error):
                 break
             r, r_new = _split(residual.where((error > limit).unsqueeze(-2), 0.0))
-            r, w = self.shared.S @ r, _split(derivatives.information)[1]
+            r = self.shared.S @ r
+            w = _split(derivatives.information)[1]
             step = (r_new - w * column_dot(self.cross, r)) / (1 + w * self.spread)
             r = r - self.projected * step.unsqueeze(-2)
             x = mixing.advance(x, _join(r, step))
@@ -282,9 +284,12 @@ class Fantasies:
         curvature = self.derivatives(_join(a, a_new)).negative_hessian
         h = _split(curvature)[1]
         rhs = residual = _join(b, b_new)
-        x, scale = torch.zeros_like(rhs), _largest(rhs)
+        x = torch.zeros_like(rhs)
+        scale = _largest(rhs)
         limit = max(accuracy.tolerance / 10, 1e1 * torch.finfo(b.dtype).eps) * scale
-        mixing, watch, error = AndersonMixing(), Watch(limit), scale
+        mixing = AndersonMixing()
+        watch = Watch(limit)
+        error = scale
         for _ in range(2 * accuracy.max_steps):
             r, r_new = _split(residual.where((error > limit).unsqueeze(-2), 0.0))
             step = (r_new - column_dot(self.projected, r)) / (1 + h * self.spread)

@@ -65,7 +65,8 @@ def maximize_knowledge_gradient(
     Returns:
         The variables, ``batch_shape x k``, and the knowledge gradient, ``batch_shape``.
     """
-    k, batch_shape = bounds.shape[-1], nested.model.batch_shape
+    k = bounds.shape[-1]
+    batch_shape = nested.model.batch_shape
     starts = find_starts(
         lambda u: nested.screen(decode(u)), bounds, batch_shape, options, seed
     )

@@ -165,7 +165,8 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
 
     def prepare(self) -> None:
         r"""Factor the old posterior, and find the current best."""
-        model, value = self.model, self._given_value
+        model = self.model
+        value = self._given_value
         self.shared = Shared.of(model)
         best = self.space.parameter_bounds[:0].expand(*model.batch_shape, -1, -1)
         if value is None:
@@ -267,7 +268,8 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
     def prepare(self) -> None:
         r"""Choose the points that the inner maximum is first sought among."""
         super().prepare()
-        model, batch_shape = self.model, self.model.batch_shape
+        model = self.model
+        batch_shape = self.model.batch_shape
         number, seed = self._sobol
         sobol = draw_points(self.space.parameter_bounds, number, seed)
         low, high = self.space.parameter_bounds

@@ -93,7 +93,8 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        candidates, likelihood = self.model.values_of(X), self.model.likelihood
+        candidates = self.model.values_of(X)
+        likelihood = self.model.likelihood
         assert isinstance(likelihood, ProbitLikelihood | OrdinalLikelihood)
         mean, variance = candidates.moments()  # batch_shape x T
         covar = candidates.covariance(self.references, self.projected)

@@ -81,7 +81,8 @@ class LookAhead:
         projected = projection @ candidates.cross
         explained = (candidates.cross * projected).sum(dim=-2)
         variance = clamp_variance(candidates.prior_variance - explained)
-        mean, likelihood = candidates.mean(), candidates.model.likelihood
+        mean = candidates.mean()
+        likelihood = candidates.model.likelihood
         weight = likelihood.expected_probabilities(mean, variance)
         slope = likelihood.probability_slopes(mean, variance)
         return cls(candidates, projected, in_a_row(weight), in_a_row(slope))
@@ -184,7 +185,8 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
 
     def prepare(self) -> None:
         r"""Find the current best, and the points to seek inner maxima among."""
-        model, bounds = self.model.eval(), self.space.parameter_bounds
+        model = self.model.eval()
+        bounds = self.space.parameter_bounds
         with torch.no_grad():
             self.projection = model.approximation.projection()
         best, value = maximize_posterior_mean(
@@ -269,7 +271,8 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
             highest label down.
         """
         ahead = LookAhead.of(self.model.values_of(X), self.projection)
-        batch, num_batch = ahead.candidates.batch, len(self.model.batch_shape)
+        batch = ahead.candidates.batch
+        num_batch = len(self.model.batch_shape)
         starts, values = self._choose_starts(ahead, X)
         index = values.argmax(dim=0)[None, ..., None].expand(1, *starts.shape[1:])
         parts = starts.gather(0, index).squeeze(0).chunk(ahead.num_outcomes, dim=-2)
@@ -296,7 +299,8 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
     def _shown(self, X: Tensor) -> list[Tensor]:
         """The parameters of each row of candidates, ``batch_shape x K T x (d - m)``."""
         number = self.model.likelihood.num_outcomes
-        batch_shape, bounds = self.model.batch_shape, self.space.parameter_bounds
+        batch_shape = self.model.batch_shape
+        bounds = self.space.parameter_bounds
         parameters = self.space.parameters(X.detach()).clamp(*bounds)
         rows = expand_batch(parameters, batch_shape).split(1, dim=-2)
         return [

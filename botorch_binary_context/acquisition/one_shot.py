@@ -106,7 +106,8 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
     Returns:
         A ``num_restarts x (q + K) x d`` tensor, with ``K`` outcomes.
     """
-    model, space = acq_function.model, acq_function.space
+    model = acq_function.model
+    space = acq_function.space
     parameters = [i for i in fixed_features or {} if i not in space.context_dims]
     if parameters:
         raise UnsupportedError(

@@ -65,7 +65,8 @@ class RuleAcquisition(Acquisition):
 
     def pending_trials(self) -> Tensor | None:
         r"""The trials that wait for an answer, in the layout of ``train_X``."""
-        rows, functional = self.pending_rows, self.latent.functional
+        rows = self.pending_rows
+        functional = self.latent.functional
         if rows is None or len(rows) == 0:
             return None
         if len(rows) % functional.num_rows:
@@ -146,7 +147,8 @@ class RuleAcquisition(Acquisition):
         context: Tensor | None,
     ) -> Tensor:
         """The rows of the next trials."""
-        functional, pending = self.latent.functional, self.pending_trials()
+        functional = self.latent.functional
+        pending = self.pending_trials()
         if functional.num_rows == 2 and n != 2:
             raise UnsupportedError(
                 f"Expected ``n`` to be 2, the two sides of a duel, but got {n}; "

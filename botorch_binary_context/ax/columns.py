@@ -74,7 +74,8 @@ class TrialColumns:
         Returns:
             The space.
         """
-        bounds, dims = self.bounds, sorted(self.context_dims)
+        bounds = self.bounds
+        dims = sorted(self.context_dims)
         names = [self.digest.feature_names[i] for i in dims]
         middle = bounds.mean(dim=0)[dims].tolist()
         values = middle if reference is None else [reference[n] for n in names]
@@ -135,7 +136,8 @@ class EncodeColumns(InputTransform):
         self.categories = columns.categories
         low, high = columns.bounds[:, self.order]
         m = len(columns.context_dims)
-        offset, scale = low.clone(), 1 / (high - low)
+        offset = low.clone()
+        scale = 1 / (high - low)
         if centered:
             offset[:m], scale[:m] = (low + high)[:m] / 2, 2 * scale[:m]
         else:

@@ -71,7 +71,8 @@ def get_next_duels(
         ...     complete_duel(client, index, preferred=0)  # the first
     """
     check_count("max_trials", max_trials)
-    experiment, strategy = experiment_of(client), strategy_of(client)
+    experiment = experiment_of(client)
+    strategy = strategy_of(client)
     fixed = None
     if fixed_parameters is not None:
         fixed = ObservationFeatures(parameters=dict(fixed_parameters))

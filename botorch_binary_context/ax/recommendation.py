@@ -68,7 +68,8 @@ def fit_adapter(client: Client | AxClient) -> Adapter:
     Returns:
         The adapter.
     """
-    experiment, strategy = experiment_of(client), strategy_of(client)
+    experiment = experiment_of(client)
+    strategy = strategy_of(client)
     if RULE_NODE not in strategy.nodes_by_name:
         raise UnsupportedError(
             "Expected the generation strategy to be one of this package, but got "

@@ -101,7 +101,8 @@ class Chooser:
         Returns:
             The pending trial, without the time.
         """
-        number, pending = state.next_number, state.pending
+        number = state.next_number
+        pending = state.pending
         chosen_by = GIVEN if self._leaves_nothing(given) else str(self.settings.rule)
         if question is None or is_pending(question, pending):
             chosen_by = GIVEN if self._leaves_nothing(given) else QUASI_RANDOM
@@ -135,7 +136,8 @@ class Chooser:
         """
         if self._leaves_nothing(given):
             return given, ({},)
-        rule, seed = str(self.settings.rule), self.seed("ask", number)
+        rule = str(self.settings.rule)
+        seed = self.seed("ask", number)
         X = suggest(
             model,
             self.encoder.context_space,
@@ -204,7 +206,8 @@ class Chooser:
     def _sequence(self, number: int) -> Iterator[Question]:
         space = self.encoder.context_space
         sides = self.settings.feedback.functional.num_rows
-        m, k = space.num_contexts, len(space.parameter_dims)
+        m = space.num_contexts
+        k = len(space.parameter_dims)
         seed = self.seed(QUASI_RANDOM)
         engine = SobolEngine(m + sides * k, scramble=True, seed=seed)
         engine.fast_forward(number - 1)

@@ -69,7 +69,8 @@ def simulated_person(
     Returns:
         A function from trials to answers.
     """
-    generator, person = random.Random(seed), _person(num_letters)
+    generator = random.Random(seed)
+    person = _person(num_letters)
 
     def read(trial: Trial) -> bool:
         row = _row(person, trial.values, ("letter size", *NEEDED))

@@ -45,7 +45,8 @@ def draw_experiment(experiment: Experiment, path: str | Path) -> None:
             but a journal is refused.
     """
     _check_path(path)
-    model, encoder = experiment.model(), experiment.encoder
+    model = experiment.model()
+    encoder = experiment.encoder
     panels = _panels(experiment, model, encoder)
     if not panels:
         raise UnsupportedError(

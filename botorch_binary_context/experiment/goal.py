@@ -114,7 +114,9 @@ class NamedGoal:
         return f"{self.kind!r} with its own contexts" if self.contexts else self.kind
 
     def _check_numbers(self) -> None:
-        level, points, weights = self.level, self.points, self.weights
+        level = self.level
+        points = self.points
+        weights = self.weights
         if self.kind in _WITH_LEVEL and level is None:
             raise InputDataError(
                 f"Expected ``level`` of ``goal`` to be a number with {self.kind!r}, "

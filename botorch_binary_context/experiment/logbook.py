@@ -180,7 +180,8 @@ class Logbook:
         """
         trials = self._journal.trials()
         if trials:
-            context, sides = trials[0].context, trials[0].sides
+            context = trials[0].context
+            sides = trials[0].sides
         else:  # takes torch
             context = self.settings.space.reference_context()
             side = {part.name: "" for part in self.settings.space.parts}
@@ -386,7 +387,8 @@ class Logbook:
         values, answer, extra = read_row(self.settings, row)
         context, sides = self._check_values("values", values)
         outcome = self.feedback.parse(answer.pop("outcome"))
-        rater, reaction_time = answer.pop("rater"), answer.pop("reaction_time")
+        rater = answer.pop("rater")
+        reaction_time = answer.pop("reaction_time")
         answer |= self._details(rater, reaction_time, extra)
         return context, sides, {**answer, "outcome": outcome}
 

@@ -60,5 +60,6 @@ def learn_from_population(
 def _is_alike(one: Settings, other: Settings) -> bool:
     """Whether answers of one experiment mean the same in another one."""
     keys = ("parameters", "contexts", "feedback", "kernel", "combinations", "priors")
-    first, second = one.to_dict(), other.to_dict()
+    first = one.to_dict()
+    second = other.to_dict()
     return all(first[key] == second[key] for key in keys)

@@ -91,7 +91,8 @@ def _without_contexts(settings: Settings, batch_shape: torch.Size) -> Kernel:
 
 def _additive(settings: Settings, batch_shape: torch.Size) -> AdditiveContextKernel:
     """``θ s s' + k(x,x') + constant``."""
-    columns, m = settings.encoder().columns, len(settings.space.contexts)
+    columns = settings.encoder().columns
+    m = len(settings.space.contexts)
     if settings.priors == "separate":
         dim = m + columns.num_columns
         return psychometric_covar_module(dim, range(m), batch_shape)
@@ -123,7 +124,8 @@ def _context_mean(
 
 def _product(settings: Settings, batch_shape: torch.Size) -> ScaleKernel:
     """``k₁(s,s') k₂(x,x')``: what is best may change with the context, but slowly."""
-    columns, m = settings.encoder().columns, len(settings.space.contexts)
+    columns = settings.encoder().columns
+    m = len(settings.space.contexts)
     contexts = _smooth(range(m), CONTEXT_LENGTHSCALE, batch_shape)
     if not columns.num_parameters:
         return scale_covar_module(contexts, OUTPUTSCALE)

@@ -263,5 +263,6 @@ def make_levels(name: str, low: Any, high: Any, step: Any) -> tuple[float, ...]:
             f"Expected ``step`` of {name!r} to make 2 to {MAX_LEVELS} values from "
             f"{low} to {high}, but got {step}."
         )
-    first, by = Decimal(str(low)), Decimal(str(step))
+    first = Decimal(str(low))
+    by = Decimal(str(step))
     return tuple(float(first + i * by) for i in range(number + 1))

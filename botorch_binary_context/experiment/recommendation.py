@@ -434,7 +434,8 @@ def make_recommendation(
     Returns:
         The recommendation.
     """
-    encoder, goal = settings.encoder(), settings.make_goal()
+    encoder = settings.encoder()
+    goal = settings.make_goal()
     parameters = {}
     optimum = goal if isinstance(goal, Goal) else AtReference()
     if not settings.measures:

@@ -165,7 +165,8 @@ class Encoder:
         Returns:
             The columns and the lenses.
         """
-        found, position = [], self.num_contexts
+        found = []
+        position = self.num_contexts
         for p in self.space.parameters:
             if isinstance(p, Lens):
                 found.append((position, p))
@@ -362,7 +363,8 @@ class Snap(InputTransform):
         """
         if not isinstance(other, Snap):
             return False
-        mine, theirs = self.encoder, other.encoder
+        mine = self.encoder
+        theirs = other.encoder
         same = mine.space == theirs.space and mine.centred == theirs.centred
         same = same and self.levels == other.levels
         if self.kept is None or other.kept is None:

@@ -55,9 +55,11 @@ def last_scheduled_fit(num_answers: int, first: int) -> int | None:
     Returns:
         The number of answers to learn from, or None if there are too few.
     """
-    due, following = None, max(first, MIN_FIT)
+    due = None
+    following = max(first, MIN_FIT)
     while following <= num_answers:
-        due, following = following, following + -(-following // 10)
+        due = following
+        following = following + -(-following // 10)
     return due
 
 

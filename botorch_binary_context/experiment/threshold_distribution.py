@@ -53,7 +53,8 @@ class ThresholdDistribution:
             )
         share = (failing - failing[0]) / inside
         if grid[0] > grid[-1]:
-            grid, share = grid.flip(0), 1.0 - share.flip(0)
+            grid = grid.flip(0)
+            share = 1.0 - share.flip(0)
         return cls(grid, share)
 
     @property
@@ -72,7 +73,8 @@ class ThresholdDistribution:
     def mode(self) -> float:
         """The middle of the shortest interval that holds a fifth of the probability."""
         starts = torch.linspace(0.0, 1.0 - MODE_SHARE, 401, dtype=self.values.dtype)
-        low, high = self._invert(starts), self._invert(starts + MODE_SHARE)
+        low = self._invert(starts)
+        high = self._invert(starts + MODE_SHARE)
         shortest = (high - low).argmin()
         return float((low + high)[shortest] / 2.0)
 

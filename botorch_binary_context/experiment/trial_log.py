@@ -336,7 +336,8 @@ def _make_trial(row: Row) -> Trial:
         name: _from_column(name, value)
         for name, value in zip(TABLES["trials"], row, strict=True)
     }
-    shown, asked = columns.pop("shown"), columns.pop("asked")
+    shown = columns.pop("shown")
+    asked = columns.pop("asked")
     del columns["revision"]
     return Trial(
         context=shown["context"],

@@ -297,12 +297,14 @@ class _Chains:
 
     def _turn(self, begin: _State, steps: int) -> tuple[_State, float]:
         """A quarter of a turn of every chain, and the share of those accepted."""
-        x, slope = begin.z, begin.slope
+        x = begin.z
+        slope = begin.slope
         p = torch.randn_like(x)
         before = begin.log_ratio - _energy(x, p)
         # Of different lengths, so that no chain comes back to where it began.
         length = (0.5 + torch.rand_like(x[..., :1])) * math.pi / 2 / steps
-        cos, sin = length.cos(), length.sin()
+        cos = length.cos()
+        sin = length.sin()
         for _ in range(steps):
             p = torch.addcmul(p, length, slope, value=0.5)
             x, p = cos * x + sin * p, cos * p - sin * x

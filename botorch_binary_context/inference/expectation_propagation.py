@@ -157,7 +157,8 @@ class ExpectationPropagation(Inference):
             )
             begin, values = None, None
             if start is not None:
-                values, begin = start.values, _extend(search, start)
+                values = start.values
+                begin = _extend(search, start)
             sites, error, local = search.run(values, self.max_sweeps, begin)
             if not bool((error <= tolerance).all()):
                 sites, error, matched = self._retry(search, likelihood, sites, error)
@@ -185,7 +186,9 @@ class ExpectationPropagation(Inference):
         First from Laplace's approximation. Where a posterior has several modes, no
         match may be found: then without negative sites, and with a warning.
         """
-        mean, K, targets = search.prior_mean, search.K, search.targets
+        mean = search.prior_mean
+        K = search.K
+        targets = search.targets
         start = laplace_approximation(likelihood, mean, K, targets).as_sites()
         missed = ~(error <= search.tolerance)
         sites, error = search.rerun(missed, start, sites, error, self.max_sweeps)
@@ -260,7 +263,8 @@ def _approximation(
     local: LocalPosterior | None = None,
 ) -> SiteApproximation:
     """The posterior that sites make of the prior."""
-    root, inflation = sites.root(), None
+    root = sites.root()
+    inflation = None
     cholesky = factorize(K, root)
     b = sites.location - sites.precision * prior_mean
     Kb = matvec(K, b).unsqueeze(-1)
@@ -284,7 +288,8 @@ def _approximation(
 
 def _extend(search: SiteSearch, start: Start) -> LocalPosterior | None:
     """The posterior near the sites of a former approximation, with new trials."""
-    former, known = start.former, start.known
+    former = start.former
+    known = start.known
     if not isinstance(former, SiteApproximation) or known is None:
         return None
     if former.local is None or int((~known).sum()) > MAX_NEW_TRIALS:
@@ -297,7 +302,8 @@ def _inflation(K: Tensor, sites: Sites, cholesky: Tensor) -> Tensor:
 
     ``P₊`` and ``Σ₊`` are those of the positive sites alone.
     """
-    root, wide = sites.root().unsqueeze(-1), sites.negative_root().unsqueeze(-1)
+    root = sites.root().unsqueeze(-1)
+    wide = sites.negative_root().unsqueeze(-1)
     P = root * torch.cholesky_solve(torch.diag_embed(root.squeeze(-1)), cholesky)
     left = -K @ P
     left.diagonal(dim1=-2, dim2=-1).add_(1.0)
@@ -377,8 +383,10 @@ def _combine_evidence(
     m: Tensor, sites: Sites, marginals: Marginals, cavity: Cavity, true: Tensor
 ) -> Tensor:
     """The evidence, given the log masses of the true likelihood in the cavities."""
-    tau, nu = sites.precision, sites.location
-    c, mu = cavity.variance, cavity.mean
+    tau = sites.precision
+    nu = sites.location
+    c = cavity.variance
+    mu = cavity.mean
     shift = nu - tau * mu
     site = mu * (nu - tau * mu / 2) + shift.square() * c / (1 + tau * c) / 2
     scale = true - site + (1 + tau * c).log() / 2

@@ -208,14 +208,17 @@ def _sweep(
     likelihood: TrialLikelihood, prior: InducingPrior, targets: Tensor, sites: Sites
 ) -> tuple[Sites, _Posterior, float]:
     """Natural gradient steps until the means stay; smaller ones if that diverges."""
-    posterior, error, size = _Posterior.of(prior, sites), torch.inf, 1.0
+    posterior = _Posterior.of(prior, sites)
+    error = torch.inf
+    size = 1.0
     for _ in range(MAX_SWEEPS):
         matched = _match(likelihood, posterior, targets)
         sites = Sites(
             torch.lerp(sites.precision, matched.precision, size),
             torch.lerp(sites.location, matched.location, size),
         )
-        last, posterior = posterior, _Posterior.of(prior, sites)
+        last = posterior
+        posterior = _Posterior.of(prior, sites)
         change = (posterior.mean - last.mean).abs() * posterior.variance.rsqrt()
         former, error = error, change.max().item() / size if len(change) else 0.0
         if error <= TOLERANCE:

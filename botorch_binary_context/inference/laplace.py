@@ -164,7 +164,8 @@ def laplace_approximation(
         search = ModeSearch(likelihood, prior_mean, K, targets)
         weights = None if start is None else start.values[..., 0]
         state = search.run(weights, _curvature_near(search, start))
-    mode, derivatives = state.contrast, state.derivatives
+    mode = state.contrast
+    derivatives = state.derivatives
     attached = K.requires_grad or prior_mean.requires_grad or likelihood.requires_grad
     if torch.is_grad_enabled() and attached:
         mode = attach_gradient(likelihood, prior_mean, K, targets, mode)
@@ -214,7 +215,8 @@ def evidence_slopes(
         The slopes.
     """
     with torch.no_grad():
-        K, root = found.prior_covariance, found.sqrt_information
+        K = found.prior_covariance
+        root = found.sqrt_information
         inverse = torch.cholesky_inverse(found.cholesky)
         share = 1 - inverse.diagonal(dim1=-2, dim2=-1)  # ``W Σ``
         P = inverse.mul_(root.unsqueeze(-1)).mul_(root.unsqueeze(-2))
@@ -235,7 +237,8 @@ def _relative_change(
 ) -> Tensor:
     """``∂ log W / ∂f̂``, zero where a trial says nothing."""
     derivatives = likelihood.log_derivatives(found.mode, targets)
-    information, change = derivatives.information, derivatives.information_slope
+    information = derivatives.information
+    change = derivatives.information_slope
     if change is None:
         with torch.enable_grad():
             mode = found.mode.detach().requires_grad_()
@@ -304,7 +307,8 @@ class _ImplicitMode(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         K, mode, targets = ctx.saved_tensors
         derivatives = ctx.likelihood.log_derivatives(mode, targets)
-        hessian, gradient = derivatives.negative_hessian, derivatives.gradient
+        hessian = derivatives.negative_hessian
+        gradient = derivatives.gradient
         system = hessian.unsqueeze(-1) * K
         system.diagonal(dim1=-2, dim2=-1).add_(1.0)  # (I + K H)ᵀ
         adjoint = torch.linalg.solve(system, grad_outputs[0].unsqueeze(-1)).squeeze(-1)
@@ -336,7 +340,9 @@ def attach_gradient(
         The same mode, with its gradient in ``prior_mean``, ``K`` and the parameters of
         the likelihood.
     """
-    shape, mode, shift = mode.shape, mode.detach(), None
+    shape = mode.shape
+    mode = mode.detach()
+    shift = None
     if likelihood.requires_grad:  # zero, but for what the parameters change of it
         gradient = likelihood.log_derivatives(mode, targets).gradient
         shift = gradient - gradient.detach()

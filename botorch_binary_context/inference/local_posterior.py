@@ -64,7 +64,8 @@ class LocalPosterior:
         Returns:
             The posterior.
         """
-        tau, variance = sites.precision, marginals.variance
+        tau = sites.precision
+        variance = marginals.variance
         weight = sites.location - tau * marginals.mean  # relative to the mean
         scale = torch.stack([variance, variance.sqrt()], dim=-2)
         position = torch.stack([tau, weight], dim=-2) * scale

@@ -107,7 +107,8 @@ class Curvature:
         Returns:
             The curvature, the new trials last in the order of its factor.
         """
-        old, new = known.nonzero().squeeze(-1), (~known).nonzero().squeeze(-1)
+        old = known.nonzero().squeeze(-1)
+        new = (~known).nonzero().squeeze(-1)
         root = root.index_copy(-1, old, self.root)
         to_new = root.unsqueeze(-1) * K[..., new] * root[..., None, new]
         corner = to_new[..., new, :]
@@ -159,7 +160,8 @@ class ModeSearch:
             trial = self.evaluate(state.weights + begin.solve(self.K, gap))
             if bool((trial.objective >= state.objective).all()):
                 state = self.slide(trial, begin)
-        tolerance, error = self.tolerance, state.error
+        tolerance = self.tolerance
+        error = state.error
         for _ in range(MAX_NEWTON_STEPS):
             active = error > tolerance
             if not bool(active.any()):  # the weights agree; the contrasts must, too
@@ -167,10 +169,12 @@ class ModeSearch:
                 if not bool(active.any()):
                     break
             curvature = Curvature.at(self.K, state)
-            last, state = state, self.step(state, active, curvature)
+            last = state
+            state = self.step(state, active, curvature)
             if self.K.shape[-1] >= SLIDING_SIZE and self.likelihood.is_log_concave:
                 state = self.slide(state, curvature)
-            slow, error = state.error > error / 2, state.error
+            slow = state.error > error / 2
+            error = state.error
             if bool(slow.any()):
                 # Neither upwards nor towards stationarity: only rounding is left.
                 stalled = slow & (state.objective <= last.objective)

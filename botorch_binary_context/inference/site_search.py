@@ -228,14 +228,17 @@ class SiteSearch:
         Returns:
             The posterior of all trials near these sites and the new ones.
         """
-        tau, nu = former.sites.precision, former.sites.location
+        tau = former.sites.precision
+        nu = former.sites.location
         cross = self.K[..., ~known][..., known, :]
         mixed = cross - former.marginals.covariance @ (tau.unsqueeze(-1) * cross)
         new = self.K[..., ~known][..., ~known, :]
         new = new - cross.mT @ (tau.unsqueeze(-1) * mixed)
         weights = nu - tau * former.marginals.mean
-        covariance, mean = torch.empty_like(self.K), torch.empty_like(self.prior_mean)
-        old, fresh = known.nonzero().squeeze(-1), (~known).nonzero().squeeze(-1)
+        covariance = torch.empty_like(self.K)
+        mean = torch.empty_like(self.prior_mean)
+        old = known.nonzero().squeeze(-1)
+        fresh = (~known).nonzero().squeeze(-1)
         if len(fresh) and int(fresh[0]) == len(old):  # the new trials are the last
             covariance[..., : len(old), : len(old)] = former.marginals.covariance
         else:
@@ -245,7 +248,8 @@ class SiteSearch:
         covariance[..., fresh.unsqueeze(-1), fresh] = new
         mean[..., old] = former.marginals.mean
         mean[..., fresh] = self.prior_mean[..., fresh] + matvec(cross.mT, weights)
-        precision, location = torch.zeros_like(mean), torch.zeros_like(mean)
+        precision = torch.zeros_like(mean)
+        location = torch.zeros_like(mean)
         precision[..., old], location[..., old] = tau, nu
         for index in fresh.tolist():
             column = covariance[..., index]
@@ -292,7 +296,8 @@ class SiteSearch:
         self, local: LocalPosterior, max_sweeps: int
     ) -> tuple[Sites, Tensor, LocalPosterior]:
         """Sweeps with factorizations, and between them with a linear posterior."""
-        good, last = local.sites, torch.full_like(local.error, torch.inf)
+        good = local.sites
+        last = torch.full_like(local.error, torch.inf)
         pace = _Pace(torch.full_like(last, DAMPING), last < 0)
         for _ in range(max_sweeps):
             failed = ~local.error.isfinite()
@@ -301,7 +306,8 @@ class SiteSearch:
                 pace = pace.slower(failed)
                 local = self._local(sites)
                 continue
-            good, pace = local.sites, pace.next(local.error, last)
+            good = local.sites
+            pace = pace.next(local.error, last)
             moves = local.error > self.tolerance
             if not bool(moves.any()):
                 break
@@ -321,7 +327,8 @@ class SiteSearch:
         overshoots, however it is damped.
         """
         local = self._local(sites)
-        size, step = torch.ones_like(local.error), self._newton_step(local)
+        size = torch.ones_like(local.error)
+        step = self._newton_step(local)
         for _ in range(max_sweeps):
             moves = ~(local.error <= self.tolerance) & (size > SMALLEST_STEP)
             if not bool(moves.any()):
@@ -334,7 +341,8 @@ class SiteSearch:
                 continue
             if not bool(better.all()):
                 trial = self._local(trial.sites.where(better, local.sites))
-            local, step = trial, self._newton_step(trial)
+            local = trial
+            step = self._newton_step(trial)
         return local.sites, local.error
 
     def _newton_step(self, local: LocalPosterior) -> Tensor:
@@ -387,7 +395,9 @@ class SiteSearch:
         first = left = begin.error
         goal = (first.square() / 2).clamp_min(self.tolerance / 2)
         damping = torch.where(pace.is_near, DAMPING, pace.damping)[..., None, None]
-        mixing, x, change = AndersonMixing(), begin.position, begin.change
+        mixing = AndersonMixing()
+        x = begin.position
+        change = begin.change
         shift = torch.zeros_like(self.prior_mean)
         for _ in range(MAX_INNER_SWEEPS):
             step = damping * change

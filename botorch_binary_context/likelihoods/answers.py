@@ -327,14 +327,16 @@ class ConfidenceLikelihood(GradedLikelihood):
 
     def confusion(self) -> Tensor | None:
         r"""The matrix of guesses and lapses; None without them."""
-        guess, lapse = self.guess_rate, self.lapse_rate
+        guess = self.guess_rate
+        lapse = self.lapse_rate
         if not isinstance(lapse, Tensor):
             if guess == lapse == 0.0:
                 return None
             lapse = torch.tensor([lapse], dtype=torch.double, device="cpu")
         grades = self.passing
         same = torch.eye(2 * grades, dtype=lapse.dtype, device=lapse.device)
-        guessed, lapsed = torch.zeros_like(same), torch.zeros_like(same)
+        guessed = torch.zeros_like(same)
+        lapsed = torch.zeros_like(same)
         guessed[grades, :grades] = 1.0
         guessed -= same * guessed.sum(dim=0)
         lapsed[:grades, grades:] = 1.0 / grades

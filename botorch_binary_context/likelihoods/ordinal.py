@@ -378,12 +378,15 @@ class OrdinalLikelihood(RatedLikelihood):
     ) -> Intervals:
         """The intervals of the answers that were given, ``... x n``."""
         contrast, targets = torch.broadcast_tensors(contrast, targets)
-        t, label = self.thresholds.to(contrast), targets.long()
+        t = self.thresholds.to(contrast)
+        label = targets.long()
         t = torch.cat([t[..., :1], t, t[..., -1:]], dim=-1)  # ends are not looked at
         t = t.expand(*label.shape[:-1], t.shape[-1])
-        upper, lower = t.gather(-1, label), t.gather(-1, label + 1)
+        upper = t.gather(-1, label)
+        lower = t.gather(-1, label + 1)
         if scale is not None:
-            upper, lower = upper * scale, lower * scale
+            upper = upper * scale
+            lower = lower * scale
         highest = self.num_outcomes - 1
         return Intervals.between(
             contrast - lower,

@@ -160,7 +160,8 @@ def _beats_all(mean: Tensor, covar: Tensor, i: int) -> Tensor:
     others = [j for j in range(k) if j != i]
     A[torch.arange(k - 1, device=mean.device), others] = -1.0
     noise = NOISE * torch.eye(k, dtype=mean.dtype, device=mean.device)
-    gap, spread = mean @ A.mT, A @ (covar + noise) @ A.mT
+    gap = mean @ A.mT
+    spread = A @ (covar + noise) @ A.mT
     deviation = spread.diagonal(dim1=-2, dim2=-1).sqrt()
     z = gap / deviation
     if k == 2:

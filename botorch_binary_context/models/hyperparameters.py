@@ -221,7 +221,8 @@ def _has_two_bounds(constraint: Interval | None) -> bool:
 def _to_coordinate(raw: Tensor, constraint: Interval | None) -> Tensor:
     if constraint is None:
         return raw
-    value, low = constraint.transform(raw), constraint.lower_bound
+    value = constraint.transform(raw)
+    low = constraint.lower_bound
     if _has_two_bounds(constraint):
         return ((value - low) / (constraint.upper_bound - value)).log()
     return (value - low).log()

@@ -141,7 +141,8 @@ class InducingGP(LatentGP):
 
     def _prior(self) -> InducingPrior:
         """The prior of the trials in terms of the inducing points."""
-        functional, Z = self.functional, self.datapoints
+        functional = self.functional
+        Z = self.datapoints
         rows = self._rows(self.train_inputs)
         K = covariance(self.covar_module, Z, Z)
         cholesky = psd_safe_cholesky(_lift(K))

@@ -232,7 +232,8 @@ class LatentGP(TrialModel):
 
     def _prior_moments(self, trials: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         """The prior mean and covariance of the contrasts of trials."""
-        functional, rows = self.trial_functional, self._rows(trials)
+        functional = self.trial_functional
+        rows = self._rows(trials)
         K = functional(functional(covariance(self.covar_module, rows, rows)), dim=-2)
         noise = self.shared_noise_covariance(K)
         K = K if noise is None else K + noise
@@ -461,7 +462,9 @@ class LatentGP(TrialModel):
             self.eval()
         samples = self.sample_contrasts(num_samples, seed)
         X = expand_batch(self.transform_inputs(X), self.batch_shape)
-        batch, q, num_batch = X.shape[:-2], X.shape[-2], len(self.batch_shape)
+        batch = X.shape[:-2]
+        q = X.shape[-2]
+        num_batch = len(self.batch_shape)
         C = samples.basis.inverse.mT @ self.cross_covariance(X)  # n x (t q)
         shift = samples.coordinates.movedim(0, -2) @ C  # batch_shape x S x (t q)
         shift = unfold(shift.mT, batch, q, num_batch).movedim(-1, 0)

@@ -254,7 +254,8 @@ def _learn(groups: list[LatentGP], parameters: dict[str, Parameter]) -> None:
             total = total + _log_density(model, name, parameters[name], started[name])
         for group in groups:
             mean, K = group._prior_moments(group.train_inputs)
-            likelihood, targets = group.trial_likelihood, group.train_targets
+            likelihood = group.trial_likelihood
+            targets = group.train_targets
             evidence, _ = group.inference.evidence(likelihood, mean, K, targets)
             total = total + evidence.sum()
         slopes = torch.autograd.grad(-total, list(parameters.values()))

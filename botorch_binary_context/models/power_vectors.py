@@ -32,7 +32,8 @@ def power_vector(lenses: Tensor) -> Tensor:
         A ``... x 3`` tensor in dioptres.
     """
     sphere, cylinder, axis = lenses.unbind(dim=-1)
-    half, angle = cylinder / 2, axis * (math.pi / 90)
+    half = cylinder / 2
+    angle = axis * (math.pi / 90)
     return torch.stack(
         [sphere + half, -half * angle.cos(), -half * angle.sin()], dim=-1
     )

@@ -136,7 +136,8 @@ class PreferenceGP(LatentGP):
                 f"{type(training_data).__name__}."
             )
         container: Any = training_data._X
-        values, indices = container.values, container.indices
+        values = container.values
+        indices = container.indices
         ranks = training_data.Y
         if ranks.shape[-1] != 2 or bool((ranks[..., 0] == ranks[..., 1]).any()):
             raise UnsupportedError(

@@ -58,7 +58,8 @@ class PooledLogNormalPrior(Prior):
             A ``...`` tensor.
         """
         loc, common, own = self.moments.to(x).unbind()
-        k, log = x.shape[-1], x.log()
+        k = x.shape[-1]
+        log = x.log()
         z = log - loc
         total = own.square() + k * common.square()  # the variance along (1, ..., 1)
         pooled = common.square() / total * z.sum(dim=-1).square()

@@ -99,7 +99,8 @@ def psychometric_gp(
             f"Expected ``slope`` to be one of {', '.join(_KERNELS)}, but got "
             f"{quote(slope)}."
         )
-    batch_shape, context_dims = train_X.shape[:-2], space.context_dims
+    batch_shape = train_X.shape[:-2]
+    context_dims = space.context_dims
     prior = LogNormalPrior(math.log(SLOPE), SLOPE_SPREAD)
     mean = LinearContextMean(context_dims, SLOPE, prior, harder, batch_shape)
     kernel = _KERNELS[slope](space.dim, context_dims, batch_shape)

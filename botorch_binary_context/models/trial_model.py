@@ -308,7 +308,8 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
         model = self._copy_without_data()
         rows = functional.trials(self._preprocess(functional.rows(X)))
         model.train_inputs = extend(self.train_inputs, rows)
-        targets, Y = self.train_targets.unsqueeze(-1), Y.to(self.train_targets)
+        targets = self.train_targets.unsqueeze(-1)
+        Y = Y.to(self.train_targets)
         model.train_targets = self._insert(targets, Y, kind, batch).squeeze(-1)
         if self._original_train_inputs is not None:
             original = extend(self._original_trials, X)
@@ -337,7 +338,8 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
 
     def _everything(self) -> Tensor:
         """All trials, marked."""
-        number, device = self.train_targets.shape[-1], self.train_targets.device
+        number = self.train_targets.shape[-1]
+        device = self.train_targets.device
         return torch.ones(number, dtype=torch.bool, device=device)
 
     def _mark_old(self, known: Tensor, kind: int, count: int) -> Tensor:
@@ -404,7 +406,8 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
 
     def _check_targets(self, targets: Tensor) -> None:
         """Check the labels of each kind."""
-        num_batch, parts = targets.ndim - 1, [targets]
+        num_batch = targets.ndim - 1
+        parts = [targets]
         if len(self.kinds) > 1:
             counts = [trials.shape[num_batch] for trials in self.train_inputs]
             if sum(counts) != targets.shape[-1]:

@@ -36,7 +36,8 @@ def check_trials(
     """
     check_kind("train_X", train_X, Tensor)
     check_kind("train_Y", train_Y, Tensor)
-    row_shape, q = train_X.shape[:-1], likelihood.functional.num_rows
+    row_shape = train_X.shape[:-1]
+    q = likelihood.functional.num_rows
     if q > 1:
         if train_X.ndim < 3 or train_X.shape[-2] != q:
             kind = "duels" if q == 2 else f"trials of {q} rows"
@@ -90,13 +91,15 @@ def check_dtypes(train_X: Tensor, train_Y: Tensor) -> None:
 
 def _stack_level() -> int:
     """The level of the call that entered the package, for a warning of the caller."""
-    frame, level = sys._getframe(1), 1
+    frame = sys._getframe(1)
+    level = 1
     while frame.f_back is not None and (
         frame.f_globals.get("__name__", "").startswith(PACKAGE)
         or "__dataclass" in frame.f_code.co_filename
         or frame.f_code.co_filename == "<string>"
     ):
-        frame, level = frame.f_back, level + 1
+        frame = frame.f_back
+        level = level + 1
     return level
 
 
@@ -220,7 +223,8 @@ def check_duel_contexts(train_X: Tensor, context_dims: Sequence[int]) -> None:
 def check_alike(name: str, new: Tensor, old: Tensor) -> None:
     """Check that new data have the shape, dtype and device of the old."""
     for attribute in ("shape", "dtype", "device"):
-        expected, found = getattr(old, attribute), getattr(new, attribute)
+        expected = getattr(old, attribute)
+        found = getattr(new, attribute)
         if expected != found:
             raise InputDataError(
                 f"Expected ``{name}`` to have {attribute} {expected}, but got {found}; "

@@ -46,7 +46,8 @@ class AndersonMixing:
             A ``... x n x C`` tensor.
         """
         if self._last is not None:
-            dx, dd = x - self._last[0], d - self._last[1]
+            dx = x - self._last[0]
+            dd = d - self._last[1]
             self._differences = [*self._differences[-1:], (dd, dx + dd)]
         self._last = x, d
         x = x + d
@@ -61,13 +62,16 @@ class AndersonMixing:
         if not self._differences:
             return []
         first = self._differences[0][0]
-        g11, b1 = column_dot(first, first), column_dot(first, d)
+        g11 = column_dot(first, first)
+        b1 = column_dot(first, d)
         g11 = g11 * (1 + REGULARISATION)
         if len(self._differences) == 1:
             return [_divide(b1, g11)]
         second = self._differences[1][0]
-        g22, b2 = column_dot(second, second), column_dot(second, d)
-        g22, g12 = g22 * (1 + REGULARISATION), column_dot(first, second)
+        g22 = column_dot(second, second)
+        b2 = column_dot(second, d)
+        g22 = g22 * (1 + REGULARISATION)
+        g12 = column_dot(first, second)
         determinant = g11 * g22 - g12.square()
         return [
             _divide(b1 * g22 - b2 * g12, determinant),

@@ -141,7 +141,8 @@ def _summed_squares(X1: Tensor, X2: Tensor) -> Tensor:
     """Squared distances from exact differences: zero between equal points."""
     if X1.numel() * X2.shape[-2] <= MAX_DIFFERENCES:
         return (X1.unsqueeze(-2) - X2.unsqueeze(-3)).square().sum(dim=-1)
-    columns1, columns2 = X1.unsqueeze(-2).unbind(-1), X2.unsqueeze(-3).unbind(-1)
+    columns1 = X1.unsqueeze(-2).unbind(-1)
+    columns2 = X2.unsqueeze(-3).unbind(-1)
     squares = ((a - b).square() for a, b in zip(columns1, columns2, strict=True))
     return reduce(torch.add, squares)
 

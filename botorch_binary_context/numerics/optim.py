@@ -369,7 +369,8 @@ class _Ascent:
 def _update(H: Tensor, step: Tensor, change: Tensor) -> Tensor:
     """The BFGS update of the inverse of the negative Hessian."""
     curvature = _dot(step, change).unsqueeze(-1)
-    s, y = step.unsqueeze(-1), change.unsqueeze(-1)
+    s = step.unsqueeze(-1)
+    y = change.unsqueeze(-1)
     Hy = H @ y
     yHy = (y.mT @ Hy).clamp_min(torch.finfo(y.dtype).tiny)
     outer = s @ Hy.mT

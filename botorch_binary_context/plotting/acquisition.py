@@ -82,7 +82,8 @@ def plot_acquisition(
         if opponent is not None:
             opponent = as_row(opponent, space.parameter_bounds, "opponent")
         values = _evaluate(acqf, as_candidates(space, cut.trials, opponent))
-    ax, names = prepare_axes(ax), column_names(space, names)
+    ax = prepare_axes(ax)
+    names = column_names(space, names)
     draw_values(ax, cut, values, "acquisition value")
     best = cut.trials.flatten(0, -2)[values.argmax()]
     draw_star(ax, cut, best, values, "maximum")

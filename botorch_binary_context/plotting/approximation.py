@@ -67,7 +67,8 @@ def plot_approximation(
             type(model.inference).__name__: latent_band(model, cut.trials, width),
             "true posterior": exact_latent_band(model, cut.trials, CREDIBLE),
         }
-    ax, names = prepare_axes(ax), column_names(space, names)
+    ax = prepare_axes(ax)
+    names = column_names(space, names)
     side = to_numpy(cut.sides[0])
     for color, (label, band) in zip(PALETTE, bands.items(), strict=False):
         center, low, high = map(to_numpy, band)

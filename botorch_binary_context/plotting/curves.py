@@ -90,7 +90,8 @@ def plot_psychometric_curves(
         bands = probability_band(model, as_candidates(space, trials, other), width)
     names = column_names(space, names)
     labels = _label_curves(space, parameters, names, labels)
-    ax, side = prepare_axes(ax), to_numpy(cut.sides[0])
+    ax = prepare_axes(ax)
+    side = to_numpy(cut.sides[0])
     for label, center, low, high in zip(labels, *map(to_numpy, bands), strict=True):
         (line,) = ax.plot(side, center, label=label)
         shade(ax, side, low, high, line.get_color())
@@ -174,7 +175,9 @@ def plot_best_so_far(
         )
     runs = np.atleast_2d(runs)
     repetitions, iterations = runs.shape
-    ax, steps, mean = prepare_axes(ax), np.arange(1, iterations + 1), runs.mean(axis=0)
+    ax = prepare_axes(ax)
+    steps = np.arange(1, iterations + 1)
+    mean = runs.mean(axis=0)
     (line,) = ax.plot(steps, mean, label=label)
     if repetitions > 1:
         error = runs.std(axis=0, ddof=1) / repetitions**0.5
@@ -236,7 +239,8 @@ def plot_contexts(
 
 def _draw_contexts(ax: Axes, contexts: Tensor, outcomes: Tensor | None) -> None:
     """The contexts of trials in their order, marked by what came out."""
-    steps, heights = np.arange(1, len(contexts) + 1), to_numpy(contexts)
+    steps = np.arange(1, len(contexts) + 1)
+    heights = to_numpy(contexts)
     ax.plot(steps, heights, zorder=1, color="0.8", linewidth=1)
     if outcomes is None:
         ax.scatter(steps, heights, s=GOOD_MARKER["s"], color=PALETTE[0])

@@ -73,7 +73,8 @@ def plot_goal(
         parameters = space.parameters(cut.trials)
         mean, variance = goal.moments(model, space, parameters)
         spread = NUM_DEVIATIONS * variance.sqrt()
-    ax, names = prepare_axes(ax), column_names(space, names)
+    ax = prepare_axes(ax)
+    names = column_names(space, names)
     draw_values(ax, cut, mean, type(goal).__name__)
     draw_band(ax, cut, Band(mean, mean - spread, mean + spread))
     draw_star(ax, cut, space.at_reference(best), mean, "recommended")
@@ -122,7 +123,8 @@ def plot_best_setting(
         contexts = space.reference_context.repeat(resolution, 1)
         contexts[:, context] = low + (high - low) * unit
         best = recommend_for_contexts(model, space, contexts)[:, parameter]
-    ax, names = prepare_axes(ax), column_names(space, names)
+    ax = prepare_axes(ax)
+    names = column_names(space, names)
     ax.plot(to_numpy(contexts[:, context]), to_numpy(best), color=PALETTE[0])
     ax.set_xlim(float(low), float(high))
     ax.set_ylim(*space.parameter_bounds[:, parameter].tolist())
@@ -174,7 +176,8 @@ def plot_threshold_map(
         cut = slice_parameters(space, dims, at, None, resolution)
         parameters = space.parameters(cut.trials)
         band = threshold_map(model, space, level, parameters, credible, num_samples)
-    ax, names = prepare_axes(ax), column_names(space, names)
+    ax = prepare_axes(ax)
+    names = column_names(space, names)
     low, high = space.context_bounds[:, 0]
     # What is beyond the box is drawn at its edge.
     inside = Band(*[curve.clamp(low, high) for curve in band])

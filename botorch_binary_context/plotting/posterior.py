@@ -81,7 +81,8 @@ def plot_posterior_mean(
         at = best if at is None else at
         cut = slice_parameters(space, dims, at, context, resolution)
         band = latent_band(model, cut.trials, NUM_DEVIATIONS)
-    ax, names = prepare_axes(ax), column_names(space, names)
+    ax = prepare_axes(ax)
+    names = column_names(space, names)
     _draw(ax, cut, band, best, "posterior mean")
     if show_data:
         draw_trials(ax, cut, model)
@@ -138,7 +139,8 @@ def plot_success_probability(
         other = find_opponent(model, space, opponent)
         candidates = as_candidates(space, cut.trials, other)
         band = probability_band(model, candidates, NUM_DEVIATIONS)
-    ax, names = prepare_axes(ax), column_names(space, names)
+    ax = prepare_axes(ax)
+    names = column_names(space, names)
     _draw(ax, cut, band, best, describe_probability(other), limits=(0.0, 1.0))
     if show_data:
         draw_trials(ax, cut, model)

@@ -220,7 +220,8 @@ class RefractionProblem(ContextProblem):
 
 
 def _check_prescription(prescription: Sequence[float] | Tensor) -> Tensor:
-    device, dtype = torch.get_default_device(), torch.double
+    device = torch.get_default_device()
+    dtype = torch.double
     if isinstance(prescription, Tensor):
         device = prescription.device
         dtype = prescription.dtype if prescription.is_floating_point() else dtype

@@ -143,7 +143,8 @@ class Selection:
             A ``batch_shape x k`` tensor.
         """
         options = self.options if options is None else options
-        shape, seed = self.model.batch_shape, draw_point_set()
+        shape = self.model.batch_shape
+        seed = draw_point_set()
         return maximize(function, bounds, shape, options, starts, seed)[0]
 
     def maximize_goal(self, score: Callable[[Tensor], Tensor]) -> Tensor:

@@ -46,7 +46,8 @@ def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
     """
     if selection.space.num_contexts == 0:
         return at_random(selection, parameters)
-    goal, model = selection.target, selection.model
+    goal = selection.target
+    model = selection.model
     rows = goal.rows(selection.space, parameters)  # batch_shape x num_rows x K x d
     if isinstance(goal, LinearGoal):
         weights = rows.new_tensor(goal.functional.weights).expand(rows.shape[:-1])

@@ -63,7 +63,9 @@ def by_knowledge_gradient(selection: Selection) -> Tensor:
 
 def by_moment_matched_knowledge_gradient(selection: Selection) -> Tensor:
     r"""The trial of the largest knowledge gradient of a Gaussian posterior."""
-    model, space, goal = selection.model, selection.space, selection.target
+    model = selection.model
+    space = selection.space
+    goal = selection.target
     options = replace(selection.coarse_options, relative_gain=ROUGH_GAIN)
     if not isinstance(goal, LinearGoal):
         acqf = SampledKnowledgeGradient(model, space, goal, options=ROUGH_SEARCH)
@@ -129,7 +131,9 @@ def search_entropy(selection: Selection, acqf: ContextualJointEntropySearch) -> 
 
 def _meet_optima(selection: Selection, acqf: ContextualJointEntropySearch) -> Tensor:
     """Trials of optima of drawn functions, or duels of two of them, as starts."""
-    space, trials, optima = selection.space, selection.trials, acqf.optima
+    space = selection.space
+    trials = selection.trials
+    optima = acqf.optima
     sides = optima.unsqueeze(-2)  # M x batch_shape x 1 x (d - m)
     if trials.num_rows == 2:
         number = len(optima)

@@ -71,7 +71,8 @@ def by_hallucination(selection: Selection) -> Tensor:
     What the duels so far observe is drawn from its true posterior and then believed:
     the challenger has the largest expected improvement on the incumbent.
     """
-    space, goal = selection.space, selection.target
+    space = selection.space
+    goal = selection.target
     incumbent, _ = maximize_posterior_mean(
         selection.model, space, selection.options, goal=goal
     )
@@ -105,7 +106,9 @@ def hallucinate(model: LatentGP) -> LatentGP:
 
 def by_uncertain_challenge(selection: Selection) -> Tensor:
     r"""A duel of the maximally uncertain challenger and the incumbent (MUC)."""
-    model, space, goal = selection.model, selection.space, selection.target
+    model = selection.model
+    space = selection.space
+    goal = selection.target
     if selection.is_restricted:
         incumbent = selection.maximize_goal(lambda x: goal.mean(model, space, x))
         incumbent = incumbent.squeeze(-2)

@@ -297,7 +297,8 @@ def _best_feasible(
     def score(x: Tensor) -> Tensor:
         return avoid(goal.mean(model, space, x), slack(x))
 
-    bounds, shape = space.parameter_bounds, model.batch_shape
+    bounds = space.parameter_bounds
+    shape = model.batch_shape
     best = maximize(score, bounds, shape, options, seed=seed)[0]
     if not bool((slack(best.unsqueeze(0)) >= 0).all()):
         raise NoTrialLeftError(
@@ -354,7 +355,8 @@ def recommend_for_contexts(
     space = match_space(space, model.eval())
     rows = match_contexts(read_contexts(contexts), space, "contexts")
     rows = rows.reshape(len(rows), *[1] * len(model.batch_shape), -1)
-    goal, shape = AtContext(rows), torch.Size([len(rows), *model.batch_shape])
+    goal = AtContext(rows)
+    shape = torch.Size([len(rows), *model.batch_shape])
     with frozen(model), torch.no_grad():
         return maximize(
             lambda x: goal.mean(model, space, x),

@@ -165,7 +165,8 @@ def _periodic(kernel: PeriodicKernel, options: FeatureOptions) -> Features:
 def _categories(kernel: CategoryKernel, options: FeatureOptions) -> Features:
     """A constant and the columns themselves, for every variable."""
     rho = kernel.correlation.detach()[..., None, None]  # batch_shape x v x 1 x 1
-    common, own = rho.sqrt().unbind(dim=-3), (1.0 - rho).sqrt().unbind(dim=-3)
+    common = rho.sqrt().unbind(dim=-3)
+    own = (1.0 - rho).sqrt().unbind(dim=-3)
 
     def features(X: Tensor) -> Tensor:
         parts = [

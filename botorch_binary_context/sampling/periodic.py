@@ -62,7 +62,8 @@ def periodic_features(kernel: PeriodicKernel) -> Callable[[Tensor], Tensor]:
 
     def features(X: Tensor) -> Tensor:
         angles = (X * rates).unsqueeze(-1) * numbers
-        cosines, sines = roots * angles.cos(), roots * angles.sin()
+        cosines = roots * angles.cos()
+        sines = roots * angles.sin()
         columns = torch.cat([cosines, sines[..., 1:]], dim=-1).unbind(dim=-2)
         return reduce(_outer, columns)
 

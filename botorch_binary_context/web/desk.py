@@ -61,7 +61,8 @@ class Desk:
         Returns:
             The kind of experiment, its outcomes and its variables.
         """
-        settings, feedback = self.experiment.settings, self.experiment.feedback
+        settings = self.experiment.settings
+        feedback = self.experiment.feedback
         content = settings.to_dict()
         return {
             "name": self.name,

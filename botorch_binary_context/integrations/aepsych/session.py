@@ -200,7 +200,8 @@ class AEPsychSession:
 
     def _get_config(self, message: dict[str, Any]) -> dict[str, Any]:
         sections = self.strategy.sections()
-        section, key = message.get("section"), message.get("property")
+        section = message.get("section")
+        key = message.get("property")
         if section is None and key is None:
             return dict(sections)
         if section is None or key is None:

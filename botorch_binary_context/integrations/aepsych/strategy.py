@@ -146,7 +146,8 @@ class Strategy:
     def _current_index(self) -> int:
         """Which of the strategies is at work, by the number of trials."""
         sizes = [number for _, number in self._strategies]
-        done, index = self._num_asked(), 0
+        done = self._num_asked()
+        index = 0
         while index < len(sizes) - 1 and done > sum(sizes[: index + 1]):
             index += 1
         return min(max(index, self._num_finished), len(sizes) - 1)

@@ -384,7 +384,8 @@ class BinaryContextHandler(SavingHandler):
             The two ends, or the width.
         """
         found = self._distribution()
-        low, high = found.quantile(0.05), found.quantile(0.95)
+        low = found.quantile(0.05)
+        high = found.quantile(0.95)
         return high - low if getDifference else [low, high]
 
     def recommend(self) -> Recommendation:
@@ -477,5 +478,6 @@ def _to_plain(value: Any) -> Any:
 def _easiness(context: Context, value: float, threshold: float) -> float:
     """By how much a test is easier than at the threshold, on the scale."""
     if context.scale == "log":
-        value, threshold = math.log10(value), math.log10(threshold)
+        value = math.log10(value)
+        threshold = math.log10(threshold)
     return threshold - value if context.harder == "up" else value - threshold

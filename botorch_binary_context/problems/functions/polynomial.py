@@ -63,7 +63,9 @@ class GoldsteinPrice(SyntheticTestFunction):
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
         x1, x2 = X.unbind(dim=-1)
-        squares1, mixed, squares2 = x1.square(), x1 * x2, x2.square()
+        squares1 = x1.square()
+        mixed = x1 * x2
+        squares2 = x2.square()
         first = 19 - 14 * x1 + 3 * squares1 - 14 * x2 + 6 * mixed + 3 * squares2
         second = 18 - 32 * x1 + 12 * squares1 + 48 * x2 - 36 * mixed + 27 * squares2
         return (1 + (x1 + x2 + 1).square() * first) * (
