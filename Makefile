@@ -26,7 +26,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' \
 		$(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## Run a short optimisation and show what it finds
+demo: $(INSTALLED) ## Run a short optimization and show what it finds
 	$(BIN)/python -m botorch_binary_context.demo $(ARGS)
 
 test: $(INSTALLED) $(PEERS) ## Run the tests; ARGS goes to pytest: ARGS="-k probit -x"

@@ -1,4 +1,4 @@
-r"""Bayesian optimisation from pass/fail outcomes and duels in chosen contexts."""
+r"""Bayesian optimization from pass/fail outcomes and duels in chosen contexts."""
 
 from typing import TYPE_CHECKING, Any
 

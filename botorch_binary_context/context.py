@@ -2,7 +2,7 @@ r"""
 Which columns of a trial are context, their bounds, and the reference context.
 
 A trial is a row ``z`` of ``d`` numbers: the parameters ``x`` of the system, which are
-to be optimised, and the context ``s`` of the test, which the experimenter chooses.
+to be optimized, and the context ``s`` of the test, which the experimenter chooses.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def normalize_context_dims(context_dims: Sequence[int], dim: int) -> tuple[int, 
 
 @lru_cache(maxsize=256)
 def _runs(columns: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Columns as runs of neighbours, from start to stop."""
+    """Columns as runs of neighbors, from start to stop."""
     runs: list[tuple[int, int]] = []
     for column in columns:
         if runs and runs[-1][1] == column:

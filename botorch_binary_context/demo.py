@@ -126,7 +126,7 @@ def learn(model: BinaryGP) -> None:
 
 
 def round_lens(lens: Tensor) -> Tensor:
-    r"""A lens that can be bought: lenses come in quarters of a dioptre.
+    r"""A lens that can be bought: lenses come in quarters of a diopter.
 
     Args:
         lens: Sphere and cylinder, ``... x 2``.

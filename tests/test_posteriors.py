@@ -189,7 +189,7 @@ class TestLabelSamplers(StrictTestCase):
         self.assertFalse(torch.equal(other, samples))
 
     def test_base_samples_are_shared_by_t_batches(self) -> None:
-        """Equal posteriors in a batch get equal labels, as BoTorch's optimisers ask."""
+        """Equal posteriors in a batch get equal labels, as BoTorch's optimizers ask."""
         single = joint_normal(4)
         mean = single.mean.expand(3, 4)
         covar = single.covariance_matrix.expand(3, 4, 4)

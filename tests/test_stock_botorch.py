@@ -267,7 +267,7 @@ class TestExpectedUtilityOfBestOption:
             equality_constraints=[same_context],
         )
         torch.testing.assert_close(duel[0, 0], duel[1, 0])
-        # What the optimiser proposes, the model takes.
+        # What the optimizer proposes, the model takes.
         PreferenceLaplaceGP(
             duel.unsqueeze(0), torch.ones(1, 1).double(), covar_module=kernel
         )
@@ -396,7 +396,7 @@ def value_of(X: Tensor) -> Tensor:
 
 
 @both_models
-def test_a_loop_of_optimisation(model_class: ModelClass) -> None:
+def test_a_loop_of_optimization(model_class: ModelClass) -> None:
     """Fit, propose, observe: then the posterior mean knows a good point."""
     q = duel_size(model_class)
     X, _ = random_trials(model_class, 5)

@@ -156,7 +156,7 @@ first_model = psychometric_gp(trials, run_test(trials), space, harder=True)
 # ## One experiment
 #
 # A loop of two lines makes an experiment. The rule `ts-ald` first draws a function from
-# the posterior and takes the parameters that maximise it at `s₀` (Thompson sampling).
+# the posterior and takes the parameters that maximize it at `s₀` (Thompson sampling).
 # Then it takes the difficulty at which the outcome tells most about a robot with these
 # parameters ("active learning by disagreement").
 

@@ -11,7 +11,7 @@
 # ---
 
 # %% [markdown]
-# # Duels: optimisation from preferences, in a context that you choose
+# # Duels: optimization from preferences, in a context that you choose
 #
 # A hearing aid has a dial `x`. Its wearer cannot say how good a setting is, but can say
 # which of two sounds better. What they listen to is up to us: with a plain tone all
@@ -219,7 +219,7 @@ for rival, s in zip(rivals, best_contexts, strict=True):
 # ## Which pairs the rules propose
 #
 # - **KSS** (kernel self-sparring) draws two functions from the posterior and lets their
-#   maximisers compete: Thompson sampling for duels.
+#   maximizers compete: Thompson sampling for duels.
 # - **MUC** (maximally uncertain challenge) takes the setting it would recommend and the
 #   challenger whose chance against it is the most uncertain.
 # - **BALD** takes the most informative duel, whether its settings are any good or not.
@@ -256,7 +256,7 @@ _ = figure.colorbar(points, ax=axes, label="context s of the duel", shrink=0.8)
 # setting that it would recommend now. KSS proposes pairs of settings that may both be
 # the best. MUC has the recommended setting challenged, always by the same challenger.
 # BALD picks one pair at the edge of the box, whether or not it could win. Except for
-# random duels, the colour (context) is that of `s = 1`: nobody told the rules that this
+# random duels, the color (context) is that of `s = 1`: nobody told the rules that this
 # is the most revealing context.
 
 # %% [markdown]

@@ -61,7 +61,7 @@ NAMES = ["letter size (logMAR)", "sphere (D)", "cylinder (D)"]
 # %% [markdown]
 # ## The patient
 #
-# A lens whose sphere and cylinder differ from the prescription by `(S, C)` dioptres
+# A lens whose sphere and cylinder differ from the prescription by `(S, C)` diopters
 # leaves a blur `β² = (S² + (S + C)²)/2` and an acuity of `VA = log10(1 + β²)` logMAR: 0
 # is 20/20, and larger is worse. A letter of size `s` is read with probability
 # `γ + (1 − γ) Φ(a (s − VA))`, with the guess rate `γ = 1/26` and the slope `a = 5`. The
@@ -100,9 +100,9 @@ plt.show()
 # ## Three surrogates
 #
 # The paper models `f(s, x)` with the kernel `θ s s' + k(x,x')`, whose hyperparameters
-# maximise the likelihood of 1000 simulated answers of *the same patient, with the
+# maximize the likelihood of 1000 simulated answers of *the same patient, with the
 # prescription (0, 0)*. For a slope of 5 that gives lengthscales of 2.8 and 3.6
-# dioptres. Our patient needs something else.
+# diopters. Our patient needs something else.
 #
 # `psychometric_gp` is a model that was fitted to nobody: it leaves the level of the
 # performance open by a constant in its kernel, knows that large letters are easy and
@@ -116,7 +116,7 @@ plt.show()
 # matrix, and `psychometric_gp(..., combinations=POWER_VECTOR)` has its lengthscales
 # along them. Any linear combinations will do, where your own system has natural ones.
 #
-# We examine many patients at once, with prescriptions anywhere within 3 dioptres; the
+# We examine many patients at once, with prescriptions anywhere within 3 diopters; the
 # first is the one above.
 
 
@@ -222,7 +222,7 @@ plt.show()
 # informative size follows the acuity. *Right:* the psychometric curves that the model
 # has learned, with 90 % bands: what it knows of other lenses is vague.
 #
-# The prescription, in quarters of a dioptre as an optometrist writes it:
+# The prescription, in quarters of a diopter as an optometrist writes it:
 
 # %%
 sphere, cylinder = (round(4 * power) / 4 for power in lens.tolist())

@@ -113,7 +113,7 @@ model = psychometric_gp(trials, run_test(trials), space, harder=True)
 # stock acquisition functions ask for. The context is a column like the others:
 # `fixed_features` holds it at the reference. Here are four stock functions.
 #
-# - `PosteriorMean`: its maximiser is what `recommend` gives.
+# - `PosteriorMean`: its maximizer is what `recommend` gives.
 # - `PosteriorMean` of the probability `Φ(f)`, by `ClassProbability` as its
 #   `posterior_transform`.
 # - `UpperConfidenceBound` on the latent scale.
@@ -368,7 +368,7 @@ _ = axes[2].legend(fontsize="small")
 # to lean to one side or the other, as the direction says. No context kernel of the
 # package knows about compasses, but stock kernels do. With `active_dims`, a product
 # `k₁(s,s') k₂(x,x')` of any kernels is a kernel of trials: here a `PeriodicKernel`, for
-# which 359° and 0° are neighbours. We compare with an `RBFKernel` of the direction, on
+# which 359° and 0° are neighbors. We compare with an `RBFKernel` of the direction, on
 # trials in directions up to 270° only.
 
 
@@ -515,7 +515,7 @@ _ = ax.set_ylim(bottom=0)
 # %% [markdown]
 # **What to see.** Both rules leave random trials far behind. Around trial 13 the new
 # rule is level with `ucb-ald`, but in the end it stays behind (printed). Sixteen robots
-# are few, and other problems may favour other rules. But an idea for a rule costs five
+# are few, and other problems may favor other rules. But an idea for a rule costs five
 # lines, and a race like this one shows where it stands.
 
 # %% [markdown]

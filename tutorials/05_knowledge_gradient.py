@@ -23,12 +23,12 @@
 #
 # 1. the two fantasy posteriors behind one value of KG, and the value computed by hand;
 # 2. the surface of KG over context and parameter, beside those of BALD and UCB;
-# 3. the *one-shot* form, which BoTorch's `optimize_acqf` maximises without an inner
+# 3. the *one-shot* form, which BoTorch's `optimize_acqf` maximizes without an inner
 #    search, and how it agrees with the *nested* form;
 # 4. the same knowledge gradient for duels.
 #
 # Notation: a trial is `z = (s, x)` with context `s` and parameter `x`, and is passed
-# with probability `Φ(f(z))`. What we recommend after the data `D` is the maximiser of
+# with probability `Φ(f(z))`. What we recommend after the data `D` is the maximizer of
 # the posterior mean in the reference context `s₀`, and
 #
 # `KG(s,x) = Σ_c p(c|s,x) max_{x'} E[f(s₀,x')|D,(s,x,c)] − max_{x'} E[f(s₀,x')|D]`.
@@ -202,7 +202,7 @@ print(f"the lowest KG on a grid: {lowest:.3f}")
 # %% [markdown]
 # ## The one-shot form
 #
-# To *maximise* KG one has to solve, for every candidate, two inner problems (the stars
+# To *maximize* KG one has to solve, for every candidate, two inner problems (the stars
 # above). The one-shot form makes the two inner points variables of their own, so that a
 # candidate has three rows: the trial, `x'` after a pass, and `x'` after a fail. For a
 # given trial it looks like this.
@@ -270,12 +270,12 @@ print(f"largest excess of a random plan: {(bounded - repeated).max():.1e}")
 # and all of them are below the line. The best plans (blue) are on it.
 
 # %% [markdown]
-# ## Maximising it with BoTorch
+# ## Maximizing it with BoTorch
 #
 # `optimize_acqf` knows one-shot acquisition functions. The generator of initial
 # conditions screens quasi-random trials by the nested form and gives each the best plan
 # it has found, which is a much better start than a random plan. The nested form can be
-# maximised, too, as any acquisition function: its gradient follows from the envelope
+# maximized, too, as any acquisition function: its gradient follows from the envelope
 # theorem.
 
 # %%

@@ -14,7 +14,7 @@
 # # Sampling: functions drawn from the posterior
 #
 # Thompson sampling and kernel self-sparring need *whole functions* drawn from the
-# posterior, which can be evaluated and maximised anywhere. Values at a fixed grid are
+# posterior, which can be evaluated and maximized anywhere. Values at a fixed grid are
 # not enough, and a joint draw at every point that a search visits becomes slow. So
 # functions are made of finitely many features, and the way in which data enter them
 # matters more than one might think.
@@ -293,7 +293,7 @@ _ = axes[2].legend(loc="upper center")
 
 # %% [markdown]
 # **What to see.** In the middle sample a reflection at the dashed diagonal swaps the
-# colours, up to rounding errors; the left one, drawn after the same duels, is
+# colors, up to rounding errors; the left one, drawn after the same duels, is
 # contradictory: there are pairs in which either side beats the other, depending on the
 # order they are named in. It even prefers some settings to themselves (right panel).
 
@@ -301,7 +301,7 @@ _ = axes[2].legend(loc="upper center")
 # ## Thompson sampling from paths
 #
 # Thompson sampling tests a setting with the probability that it is the best. Draw a
-# function, maximise it at `s₀`: the maximiser is a draw from `p(x*|D)`. On a grid that
+# function, maximize it at `s₀`: the maximizer is a draw from `p(x*|D)`. On a grid that
 # distribution can also be had from exact joint samples, to compare with.
 
 # %%
@@ -326,9 +326,9 @@ for ax, (label, f), color in zip(
     weights = torch.full_like(best, 1 / len(best))
     ax.hist(best, bins=bins, weights=weights, color=color, edgecolor="white", lw=0.5)
     show_gap(ax)
-    ax.set(xlabel="x*, the maximiser of a sample", title=label, xlim=(-0.02, 1.02))
+    ax.set(xlabel="x*, the maximizer of a sample", title=label, xlim=(-0.02, 1.02))
     inside = ((best > 0.3) & (best < 0.7)).double().mean()
-    print(f"{label:<24}: {inside:.0%} of the maximisers in the gap")
+    print(f"{label:<24}: {inside:.0%} of the maximizers in the gap")
 _ = axes[0].set_ylabel("fraction of the samples")
 
 # %% [markdown]

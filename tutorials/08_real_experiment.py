@@ -243,9 +243,9 @@ kinds = [trial.parameters["microphone"] for trial in experiment.trials]
 print({kind: kinds.count(kind) for kind in microphone.values})
 
 
-def label_axis(axis, variable, values, *centred):
+def label_axis(axis, variable, values, *centered):
     """Put ticks at values in the variable's own units."""
-    places = [variable.encode(value, *centred).item() for value in values]
+    places = [variable.encode(value, *centered).item() for value in values]
     axis.set_ticks(places, [f"{value:g}" for value in values])
 
 
@@ -262,19 +262,19 @@ plot_psychometric_curves(
     model, space, encoded, labels=["omni", "adaptive"], names=names, ax=axes[1]
 )
 ratios = [-12 + i / 4 for i in range(97)]
-places = [snr.encode(ratio, encoder.centred).item() for ratio in ratios]
+places = [snr.encode(ratio, encoder.centered).item() for ratio in ratios]
 for rival, line in zip(rivals, ("--", "-."), strict=True):
     truth = [chance(rival, ratio) for ratio in ratios]
     label = f"{rival['microphone']}, truth"
     axes[1].plot(places, truth, line, color="black", lw=1.2, label=label)
 axes[1].legend(loc="lower right", fontsize="small")
 axes[1].set(xlabel="snr (dB)", title="the recommended setting, and with another mic")
-label_axis(axes[1].xaxis, snr, [-12, -6, 0, 6, 12], encoder.centred)
+label_axis(axes[1].xaxis, snr, [-12, -6, 0, 6, 12], encoder.centered)
 
 contexts = space.contexts(model.original_datapoints)
 plot_contexts(contexts, model.train_targets, space, ax=axes[2])
 axes[2].set(ylabel="snr (dB)", title="the difficulty of each trial")
-label_axis(axes[2].yaxis, snr, [-12, -6, 0, 6, 12], encoder.centred)
+label_axis(axes[2].yaxis, snr, [-12, -6, 0, 6, 12], encoder.centered)
 
 # %% [markdown]
 # **What to see.** *Left:* the probability of a right answer at the reference. Most

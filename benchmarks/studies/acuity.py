@@ -180,7 +180,7 @@ def _describe_ends(analysis: Analysis) -> str:
         + "\n\nMore of every case is in the tables below: the mean over the seeds in "
         "logMAR, at the end with its standard error, the median, the worst seed and "
         f"the number of seeds above {TARGETS[0]} logMAR; the mean "
-        "errors of the lens at the end in dioptres, with their signs and standard "
+        "errors of the lens at the end in diopters, with their signs and standard "
         "errors, and of their absolute values; and the trial from which on the mean "
         "acuity stays at a target or below it. Trials are counted after the random "
         "ones."

@@ -140,7 +140,7 @@ class Analysis:
         )
 
 
-def analyse(study: Study, root: Path) -> Analysis:
+def analyze(study: Study, root: Path) -> Analysis:
     r"""Read the results of a study, and those of the study beside it.
 
     Args:

@@ -48,7 +48,7 @@ SCHEMA = pl.Schema(
         "seconds": pl.Float32,
     }
 )
-#: Further columns of refraction: the errors of the inferred prescription, in dioptres.
+#: Further columns of refraction: the errors of the inferred prescription, in diopters.
 REFRACTION_SCHEMA = pl.Schema({**SCHEMA, "sphere": pl.Float32, "cylinder": pl.Float32})
 
 # The last digits of the hyperparameters of a whole batch do not pay for their time.
@@ -109,7 +109,7 @@ def run_task(task: Task) -> pl.DataFrame:
     """
     with _ONE_AT_A_TIME:
         torch.set_num_threads(1)
-        columns = _optimise(task, make_case(task))
+        columns = _optimize(task, make_case(task))
     seeds = np.repeat(np.arange(task.seeds), task.iterations)
     data = {
         "study": [task.study] * len(seeds),
@@ -137,7 +137,7 @@ def make_case(task: Task) -> Case:
     return replace(case, problem=case.problem.to(task.device))
 
 
-def _optimise(task: Task, case: Case) -> dict[str, Tensor]:
+def _optimize(task: Task, case: Case) -> dict[str, Tensor]:
     """Scores, contexts and times, each ``seeds x iterations``, and what else counts."""
     problem = case.problem
     space = case.problem.space

@@ -55,4 +55,4 @@ def _draw_map(
 ) -> None:
     filled = ax.contourf(power, power, values, levels=20)
     figure.colorbar(filled, ax=ax, label=what)
-    ax.set(xlabel="sphere error, dioptres", ylabel="cylinder error, dioptres")
+    ax.set(xlabel="sphere error, diopters", ylabel="cylinder error, diopters")

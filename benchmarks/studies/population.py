@@ -44,7 +44,7 @@ PATIENTS = 40
 LETTERS = 60
 INITIAL = 5
 CHECKPOINTS = (10, 15, 20, 25, 30, 40, 50, 60)
-# The population: means and standard deviations of sphere and cylinder in dioptres,
+# The population: means and standard deviations of sphere and cylinder in diopters,
 # and the slope per logMAR with its spread in the logarithm.
 SPHERE, CYLINDER = (-1.0, 1.5), (-0.5, 0.7)
 SLOPE, SLOPE_SPREAD = 5.0, 0.25

@@ -3,7 +3,7 @@ The studies of refraction: a simulated patient, and surrogates of increasing car
 
 ``refraction`` is section 5 of [Fauvel2022contextual]_: the prescription is the center
 of the box, and the surrogate, ``θ s s' + k(x,x')``, has the hyperparameters that
-maximise the likelihood of 1000 simulated responses of the same patient.
+maximize the likelihood of 1000 simulated responses of the same patient.
 
 ``refraction-anywhere`` draws a prescription for every seed, and compares the paper's
 surrogate, fitted to a patient with the prescription (0, 0), with the default of the
@@ -61,7 +61,7 @@ UNIT = "the visual acuity in logMAR, negated"
 
 @dataclass(frozen=True)
 class PaperSurrogate:
-    r"""The hyperparameters of ``θ s s' + k(x,x')``, in logMAR and dioptres.
+    r"""The hyperparameters of ``θ s s' + k(x,x')``, in logMAR and diopters.
 
     Attributes:
         context_variance: ``θ``.
@@ -89,7 +89,7 @@ class PaperSurrogate:
 
 
 def fit_surrogate(problem: RefractionProblem) -> PaperSurrogate:
-    r"""The surrogate that maximises the likelihood of simulated responses.
+    r"""The surrogate that maximizes the likelihood of simulated responses.
 
     Args:
         problem: The patient.
@@ -449,7 +449,7 @@ def draw_prescriptions(seeds: int, seed: int = SEED) -> Tensor:
         seed: The seed of the draw.
 
     Returns:
-        A ``seeds x 2`` tensor of sphere and cylinder in dioptres.
+        A ``seeds x 2`` tensor of sphere and cylinder in diopters.
     """
     generator = torch.Generator().manual_seed(seed)
     unit = torch.rand(seeds, 2, dtype=torch.double, generator=generator, device="cpu")

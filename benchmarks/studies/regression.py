@@ -2,7 +2,7 @@ r"""
 Regression of noise-free values with the three kernels that the paper compares.
 
 The prior is ``f ~ GP(0, σ² k)``. No hyperparameter has a prior: lengthscales and output
-scale maximise the exact marginal likelihood, with bounds, so that a flat likelihood
+scale maximize the exact marginal likelihood, with bounds, so that a flat likelihood
 does not carry them away. ``JITTER`` is added to the diagonal of the covariance of the
 values, whose variance is about 1. It is not relative to the output scale: it would then
 lower the output scale of smooth functions, which leave no residuals at all.
@@ -34,7 +34,7 @@ STARTS = (0.05, 0.5)  # lengthscales
 
 @dataclass(frozen=True)
 class Fit:
-    r"""Hyperparameters of a kernel that maximise the marginal likelihood.
+    r"""Hyperparameters of a kernel that maximize the marginal likelihood.
 
     Attributes:
         kernel: The kernel: ``"SE-ARD"``, ``"Matérn 3/2"`` or ``"Matérn 5/2"``.
@@ -81,7 +81,7 @@ def make_kernel(kernel: str, dim: int) -> ScaleKernel:
 
 
 def fit_kernel(kernel: str, X: Tensor, Y: Tensor) -> Fit:
-    r"""Maximise the marginal likelihood from several starts.
+    r"""Maximize the marginal likelihood from several starts.
 
     Args:
         kernel: One of ``KERNELS``.

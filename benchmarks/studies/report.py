@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.studies import acuity, figures, store, variant_report
-from benchmarks.studies.analysis import Analysis, analyse
+from benchmarks.studies.analysis import Analysis, analyze
 from benchmarks.studies.cases import load_hyperparameters
 from benchmarks.studies.definitions import INITIAL_TRIALS, STUDIES
 from benchmarks.studies.hyperparameters import format_choices
@@ -62,7 +62,7 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
     Returns:
         The path of the Markdown file.
     """
-    analysis = analyse(STUDIES[name], root)
+    analysis = analyze(STUDIES[name], root)
     folder = root / name
     compared = variant_report.describe(analysis) or _describe_rules(analysis, folder)
     sections = [

@@ -1,8 +1,8 @@
 r"""
 Posterior modes after one more trial, for many candidates and outcomes at once.
 
-The data of a model stay the same while candidates vary, so one factorisation serves all
-of them. The mode of the data plus a fantasised trial is found by a chord iteration:
+The data of a model stay the same while candidates vary, so one factorization serves all
+of them. The mode of the data plus a fantasized trial is found by a chord iteration:
 Newton's method with the curvature of the old data held at the old mode, bordered by the
 row of the new trial with its own curvature. Every step is a product with shared
 ``n x n`` matrices. Where one outcome changes the curvature of the old data much, chords
@@ -124,14 +124,14 @@ class Shared:
 
 @dataclass(frozen=True)
 class Fantasies:
-    r"""``C`` fantasised trials, each added to the same data on its own.
+    r"""``C`` fantasized trials, each added to the same data on its own.
 
     Attributes:
         shared: What they share.
         cross: The prior covariance with the old contrasts, ``batch_shape x n x C``.
         prior_mean: Of the new contrasts, ``batch_shape x C``.
         prior_variance: Of the new contrasts, ``batch_shape x C``.
-        labels: The fantasised labels, ``batch_shape x C``.
+        labels: The fantasized labels, ``batch_shape x C``.
     """
 
     shared: Shared
@@ -266,7 +266,7 @@ class Fantasies:
         b_new: Tensor,
         accuracy: Accuracy = EXACT,
     ) -> tuple[Tensor, Tensor]:
-        r"""The adjoint of the linearised equations of the mode.
+        r"""The adjoint of the linearized equations of the mode.
 
         Solves ``[[I + K H, h k], [kᵀH, 1 + h κ]] [λ, λ'] = [b, b']`` with the true
         curvatures ``H`` and ``h`` at the new mode.
@@ -355,7 +355,7 @@ def fantasy_weights(
     labels: Tensor,
     accuracy: Accuracy = EXACT,
 ) -> tuple[Tensor, Tensor]:
-    r"""The weights at the posterior modes after each of ``C`` fantasised trials.
+    r"""The weights at the posterior modes after each of ``C`` fantasized trials.
 
     The posterior mean of the latent function is then ``m(·) + k(·,X) a + k(·,z) a'``.
 
@@ -364,7 +364,7 @@ def fantasy_weights(
         cross: Prior covariance of the trials with the data, ``batch_shape x n x C``.
         prior_mean: Prior mean of the trials, ``batch_shape x C``.
         prior_variance: Prior variance of the trials, ``batch_shape x C``.
-        labels: Their fantasised labels, ``batch_shape x C``.
+        labels: Their fantasized labels, ``batch_shape x C``.
         accuracy: How well to solve for the modes.
 
     Returns:

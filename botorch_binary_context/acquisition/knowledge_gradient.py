@@ -40,7 +40,7 @@ from botorch_binary_context.numerics.optim import climb, draw_points
 
 POLISH_EVALUATIONS = 30
 # The envelope theorem holds at the maximum: the gradient's error is that of the
-# maximiser, the square root of what the search leaves of the value.
+# maximizer, the square root of what the search leaves of the value.
 POLISH_GAIN = 1e-12
 
 
@@ -191,7 +191,7 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
     def evaluate_at(
         self, X: Tensor, inner_parameters: Tensor, accuracy: Accuracy = EXACT
     ) -> Tensor:
-        r"""The value with given inner points in the place of the inner maximisers.
+        r"""The value with given inner points in the place of the inner maximizers.
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.
@@ -348,7 +348,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         return torch.cat([unfold(part, batch, 1, num_batch) for part in parts], dim=-2)
 
     def _inner_maximizers(self, posteriors: FantasyPosteriors) -> Tensor:
-        """The maximisers of the fantasies' means, ``... x C x (d - m)``."""
+        """The maximizers of the fantasies' means, ``... x C x (d - m)``."""
         low, high = self.space.parameter_bounds
         start = self._best_searched(posteriors)
 

@@ -1,5 +1,5 @@
 r"""
-The knowledge gradient with the inner maximisers among the variables.
+The knowledge gradient with the inner maximizers among the variables.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from botorch_binary_context.acquisition.knowledge_gradient import (
 class OneShotContextualBinaryKnowledgeGradient(
     KnowledgeGradientBase, OneShotAcquisitionFunction
 ):
-    r"""The knowledge gradient with the inner maximisers among the variables.
+    r"""The knowledge gradient with the inner maximizers among the variables.
 
     A candidate carries two further rows, the points ``x'`` for a pass and for a fail,
     or one for each outcome from the highest label down (their context columns are
-    ignored). Maximised jointly, the value at the optimum is
+    ignored). Maximized jointly, the value at the optimum is
     that of :class:`ContextualBinaryKnowledgeGradient`, without an inner search.
 
     Example:
@@ -36,7 +36,7 @@ class OneShotContextualBinaryKnowledgeGradient(
     """
 
     def get_augmented_q_batch_size(self, q: int) -> int:
-        r"""The number of rows of a candidate together with the inner maximisers.
+        r"""The number of rows of a candidate together with the inner maximizers.
 
         Args:
             q: The number of rows of a trial.
@@ -47,7 +47,7 @@ class OneShotContextualBinaryKnowledgeGradient(
         return q + self.model.likelihood.num_outcomes
 
     def extract_candidates(self, X_full: Tensor) -> Tensor:
-        r"""The trials without the inner maximisers.
+        r"""The trials without the inner maximizers.
 
         Args:
             X_full: A ``batch_shape x (q + K) x d`` tensor, with ``K`` outcomes.
@@ -90,7 +90,7 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
 ) -> Tensor:
     r"""Initial conditions for ``optimize_acqf`` on the one-shot knowledge gradient.
 
-    The best of quasi-random candidates under the nested form, each with the maximisers
+    The best of quasi-random candidates under the nested form, each with the maximizers
     of its fantasy posteriors.
 
     Args:
@@ -112,7 +112,7 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
     if parameters:
         raise UnsupportedError(
             "Expected ``fixed_features`` to be context columns, since others would be "
-            f"fixed in the inner maximisers, too, but got {parameters}: use "
+            f"fixed in the inner maximizers, too, but got {parameters}: use "
             "``ContextualBinaryKnowledgeGradient``."
         )
     nested = ContextualBinaryKnowledgeGradient(model, space)

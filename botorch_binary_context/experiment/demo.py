@@ -18,7 +18,7 @@ from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.experiment.variables import Context, Real
 from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 
-#: The lens that the simulated person needs, in dioptres.
+#: The lens that the simulated person needs, in diopters.
 NEEDED = {"sphere": -1.5, "cylinder": -0.75}
 SLOPE = 8.0
 NUM_LETTERS = 26

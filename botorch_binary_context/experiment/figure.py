@@ -182,7 +182,7 @@ def _draw_contexts(ax: Axes, model: LatentGP, encoder: Encoder, duels: bool) -> 
 
 def _use_context_units(axis: Axis, encoder: Encoder) -> None:
     context = encoder.space.contexts[0]
-    _use_units(axis, context, lambda value: context.encode(value, encoder.centred))
+    _use_units(axis, context, lambda value: context.encode(value, encoder.centered))
 
 
 def _use_units(axis: Axis, variable: Any, encode: Callable[[float], Tensor]) -> None:

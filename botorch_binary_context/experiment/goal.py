@@ -172,7 +172,7 @@ class NamedGoal:
             rows = [encoder.encode_context(context) for context in self.contexts]
         else:
             sides = [
-                _columns(context, self.points, encoder.centred)
+                _columns(context, self.points, encoder.centered)
                 for context in encoder.space.contexts
             ]
             rows = [torch.cat(row) for row in itertools.product(*sides)]
@@ -255,9 +255,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _columns(context: Context, points: int | None, centred: bool) -> list[Tensor]:
+def _columns(context: Context, points: int | None, centered: bool) -> list[Tensor]:
     """The columns of the values of a context that count."""
     if points is None and context.grid is not None:
-        return [context.encode(value, centred) for value in context.grid]
-    values = context.difficulties(points or NUM_POINTS, centred)
+        return [context.encode(value, centered) for value in context.grid]
+    values = context.difficulties(points or NUM_POINTS, centered)
     return [value.reshape(1) for value in values]

@@ -159,6 +159,6 @@ def _check_catch(space: NamedSpace, catch: Any) -> None:
         )
     for name, value in catch.items():
         if name in contexts:
-            contexts[name].encode(value, centred=True)
+            contexts[name].encode(value, centered=True)
         else:
             parameters[name].encode(value)

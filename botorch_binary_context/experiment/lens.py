@@ -30,8 +30,8 @@ class Lens:
 
     Attributes:
         name: Its name.
-        sphere: The least and the largest sphere, in dioptres.
-        cylinder: The least and the largest cylinder, in dioptres.
+        sphere: The least and the largest sphere, in diopters.
+        cylinder: The least and the largest cylinder, in diopters.
         sphere_step: The step of the sphere; any can be shown if None.
         cylinder_step: The step of the cylinder.
         axis_step: The step of the axis, in degrees.

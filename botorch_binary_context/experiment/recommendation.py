@@ -155,7 +155,7 @@ class Recommendation:
     def _steepness(self, context: Context) -> float:
         """By how much the latent function falls from the easiest to the hardest."""
         position = [c.name for c in self._encoder.space.contexts].index(context.name)
-        easiest, hardest = context.difficulties(2, self._encoder.centred)
+        easiest, hardest = context.difficulties(2, self._encoder.centered)
         rise = self._optima.slopes[..., position]
         return float((rise * (easiest - hardest).sign()).mean())
 

@@ -345,7 +345,7 @@ class Settings:
         Returns:
             A new encoder.
         """
-        return Encoder(self.space, centred=self.kernel != "multiplicative")
+        return Encoder(self.space, centered=self.kernel != "multiplicative")
 
     def make_goal(self) -> Goal | ThresholdMap | None:
         r"""The goal in the units of the models' box.

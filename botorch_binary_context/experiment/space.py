@@ -34,7 +34,7 @@ class NamedSpace:
     r"""The named parameters and contexts of an experiment.
 
     Attributes:
-        parameters: What is to be optimised; without any, there is only a threshold to
+        parameters: What is to be optimized; without any, there is only a threshold to
             find, that of a context.
         contexts: What the experimenter chooses about a test; there may be none.
 
@@ -109,21 +109,21 @@ class Encoder:
     cube, contexts in [-1, 1].
     """
 
-    def __init__(self, space: NamedSpace, centred: bool = True) -> None:
+    def __init__(self, space: NamedSpace, centered: bool = True) -> None:
         r"""
         Args:
             space: The named variables.
-            centred: Whether the bounds of contexts go to -1 and 1. Otherwise they are
+            centered: Whether the bounds of contexts go to -1 and 1. Otherwise they are
                 only scaled, so that zero, where a multiplicative context tells nothing,
                 stays zero.
         """
         self.space = space
-        self.centred = centred
+        self.centered = centered
         self.num_contexts = len(space.contexts)
         self._sizes = [1] * self.num_contexts + [p.num_columns for p in space.parts]
         num_columns = sum(self._sizes) - self.num_contexts
         ends = [
-            [c.encode(c.bounds[end], centred) for c in space.contexts]
+            [c.encode(c.bounds[end], centered) for c in space.contexts]
             + [torch.full((num_columns,), end, dtype=torch.float64, device="cpu")]
             for end in (0, 1)
         ]
@@ -200,7 +200,7 @@ class Encoder:
         """
         contexts = self.space.contexts
         check_names("context", context, [c.name for c in contexts])
-        columns = [c.encode(context[c.name], self.centred) for c in contexts]
+        columns = [c.encode(context[c.name], self.centered) for c in contexts]
         return torch.cat([torch.zeros(0, dtype=torch.float64, device="cpu"), *columns])
 
     def encode_parameters(self, parameters: Values) -> Tensor:
@@ -247,7 +247,7 @@ class Encoder:
         position = [c.name for c in self.space.contexts].index(name)
         varied = self.space.contexts[position]
         X = self.encode(context, [parameters]).repeat(num, 1)
-        X[:, position] = varied.difficulties(num, self.centred)
+        X[:, position] = varied.difficulties(num, self.centered)
         return X
 
     def decode_parameters(self, U: Tensor) -> dict[str, Value]:
@@ -275,7 +275,7 @@ class Encoder:
             The context, and the parameters of each row.
         """
         context: dict[str, Value] = {
-            c.name: c.decode(X[0, i : i + 1], self.centred)
+            c.name: c.decode(X[0, i : i + 1], self.centered)
             for i, c in enumerate(self.space.contexts)
         }
         rows = X[:, self.num_contexts :]
@@ -295,7 +295,7 @@ class Encoder:
         m = self.num_contexts
         contexts = zip(self.space.contexts, parts[:m], strict=True)
         parameters = zip(self.space.parts, parts[m:], strict=True)
-        snapped = [c.snap(U, self.centred) if levels else U for c, U in contexts]
+        snapped = [c.snap(U, self.centered) if levels else U for c, U in contexts]
         snapped += [p.snap(U) for p, U in parameters]
         return torch.cat(snapped, dim=-1)
 
@@ -365,7 +365,7 @@ class Snap(InputTransform):
             return False
         mine = self.encoder
         theirs = other.encoder
-        same = mine.space == theirs.space and mine.centred == theirs.centred
+        same = mine.space == theirs.space and mine.centered == theirs.centered
         same = same and self.levels == other.levels
         if self.kept is None or other.kept is None:
             return same and self.kept is other.kept

@@ -42,7 +42,7 @@ MAX_WHOLE = 2**53
 
 
 class Parameter(ABC):
-    r"""A parameter of the system that is to be optimised."""
+    r"""A parameter of the system that is to be optimized."""
 
     #: What it is called in a configuration file.
     type: ClassVar[str]
@@ -404,34 +404,34 @@ class Context:
         low, high = self.bounds
         return Range(float(low), float(high), self.scale)
 
-    def encode(self, value: Value, centred: bool) -> Tensor:
+    def encode(self, value: Value, centered: bool) -> Tensor:
         r"""The column of a value, which need not be one of the levels.
 
         Args:
             value: The value, in the user's units.
-            centred: Whether the bounds go to -1 and 1, the easier to 1, or zero stays
+            centered: Whether the bounds go to -1 and 1, the easier to 1, or zero stays
                 zero.
 
         Returns:
             A tensor of one number in [-1, 1].
         """
         number = make_column(check_within(self.name, value, *self.bounds))
-        return self._to_column(number, centred)
+        return self._to_column(number, centered)
 
-    def decode(self, U: Tensor, centred: bool) -> float:
+    def decode(self, U: Tensor, centered: bool) -> float:
         r"""The value nearest to a column that can be shown.
 
         Args:
             U: A tensor of one number in [-1, 1].
-            centred: As in :meth:`encode`.
+            centered: As in :meth:`encode`.
 
         Returns:
             The value, in the user's units.
         """
         if self.grid is not None:
-            distance = (self._columns(self.grid, centred) - U).abs()
+            distance = (self._columns(self.grid, centered) - U).abs()
             return self.grid[int(distance.argmin())]
-        if not centred:
+        if not centered:
             return self._range.round(float(U) * self._largest)
         unit = (1 + self._sign * U) / 2
         return self._range.round(float(self._range.from_unit(unit)))
@@ -450,28 +450,28 @@ class Context:
             return math.copysign(math.inf, -self._sign * share)
         return self._range.round(float(self._by_difficulty(make_column(share))))
 
-    def difficulties(self, num: int, centred: bool) -> Tensor:
+    def difficulties(self, num: int, centered: bool) -> Tensor:
         r"""The columns of values from the easiest to the hardest, evenly on the scale.
 
         Args:
             num: How many.
-            centred: As in :meth:`encode`.
+            centered: As in :meth:`encode`.
 
         Returns:
             A tensor of ``num`` numbers in [-1, 1].
         """
         shares = torch.linspace(0.0, 1.0, num, dtype=torch.float64, device="cpu")
-        return self._to_column(self._by_difficulty(shares), centred)
+        return self._to_column(self._by_difficulty(shares), centered)
 
     def _by_difficulty(self, share: Tensor) -> Tensor:
         return self._range.from_unit(share if self.harder == "up" else 1.0 - share)
 
-    def snap(self, U: Tensor, centred: bool) -> Tensor:
+    def snap(self, U: Tensor, centered: bool) -> Tensor:
         r"""The column of the nearest level, or of the reference if that is nearer.
 
         Args:
             U: A ``... x 1`` tensor of numbers in [-1, 1].
-            centred: As in :meth:`encode`.
+            centered: As in :meth:`encode`.
 
         Returns:
             A tensor of the same shape.
@@ -479,7 +479,7 @@ class Context:
         if self.grid is None:
             return U
         # Rules look at the reference context, too, whether it can be shown or not.
-        columns = self._columns((*self.grid, self.reference), centred)
+        columns = self._columns((*self.grid, self.reference), centered)
         return pass_through(
             columns[(U - columns).abs().argmin(dim=-1, keepdim=True)], U
         )
@@ -492,11 +492,11 @@ class Context:
     def _largest(self) -> float:
         return max(abs(bound) for bound in self.bounds)
 
-    def _to_column(self, values: Tensor, centred: bool) -> Tensor:
-        if centred:
+    def _to_column(self, values: Tensor, centered: bool) -> Tensor:
+        if centered:
             return self._sign * (2 * self._range.to_unit(values) - 1)
         return values / self._largest
 
-    def _columns(self, values: Sequence[float], centred: bool) -> Tensor:
+    def _columns(self, values: Sequence[float], centered: bool) -> Tensor:
         numbers = torch.tensor(values, dtype=torch.float64, device="cpu")
-        return self._to_column(numbers, centred)
+        return self._to_column(numbers, centered)

@@ -25,11 +25,11 @@ def power_vector(lenses: Tensor) -> Tensor:
     r"""``M = S + C/2``, ``J0 = -C/2 cos 2α`` and ``J45 = -C/2 sin 2α``.
 
     Args:
-        lenses: A ``... x 3`` tensor of sphere and cylinder, in dioptres, and axis, in
+        lenses: A ``... x 3`` tensor of sphere and cylinder, in diopters, and axis, in
             degrees.
 
     Returns:
-        A ``... x 3`` tensor in dioptres.
+        A ``... x 3`` tensor in diopters.
     """
     sphere, cylinder, axis = lenses.unbind(dim=-1)
     half = cylinder / 2
@@ -60,7 +60,7 @@ class PowerVectors(InputTransform):
         r"""
         Args:
             column: The first of the three columns.
-            sphere: The sphere at 0 and at 1, in dioptres.
+            sphere: The sphere at 0 and at 1, in diopters.
             cylinder: The cylinder at 0 and at 1.
         """
         super().__init__()
@@ -78,7 +78,7 @@ class PowerVectors(InputTransform):
 
     @property
     def unit(self) -> Tensor:
-        """The width that the components share, in dioptres."""
+        """The width that the components share, in diopters."""
         return (self.width[0] * self.width[1]).sqrt()
 
     @property

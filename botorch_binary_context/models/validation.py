@@ -207,7 +207,7 @@ def check_duel_contexts(train_X: Tensor, context_dims: Sequence[int]) -> None:
         context_dims: The context columns.
     """
     contexts = take_columns(train_X, context_dims)
-    # Optimisers meet the constraint of equal contexts only up to rounding.
+    # Optimizers meet the constraint of equal contexts only up to rounding.
     tolerance = torch.finfo(train_X.dtype).eps ** 0.5
     first, second = contexts.unbind(dim=-2)
     wrong = ~torch.isclose(first, second, rtol=tolerance, atol=tolerance)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 # Relative, so that two differences that are nearly parallel leave a unique solution.
-REGULARISATION = 1e-12
+REGULARIZATION = 1e-12
 PATIENCE = 4
 
 
@@ -64,13 +64,13 @@ class AndersonMixing:
         first = self._differences[0][0]
         g11 = column_dot(first, first)
         b1 = column_dot(first, d)
-        g11 = g11 * (1 + REGULARISATION)
+        g11 = g11 * (1 + REGULARIZATION)
         if len(self._differences) == 1:
             return [_divide(b1, g11)]
         second = self._differences[1][0]
         g22 = column_dot(second, second)
         b2 = column_dot(second, d)
-        g22 = g22 * (1 + REGULARISATION)
+        g22 = g22 * (1 + REGULARIZATION)
         g12 = column_dot(first, second)
         determinant = g11 * g22 - g12.square()
         return [

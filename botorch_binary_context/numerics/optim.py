@@ -1,7 +1,7 @@
 r"""
-Maximising many functions on a box at once.
+Maximizing many functions on a box at once.
 
-BoTorch's ``optimize_acqf`` optimises one acquisition function. Here the repetitions of
+BoTorch's ``optimize_acqf`` optimizes one acquisition function. Here the repetitions of
 an experiment are a batch of models, and every element of the batch has a maximum of its
 own. :func:`maximize` finds them together: quasi-random points, the local maxima among
 them as starts, and a projected BFGS method in which every start of every element moves
@@ -68,7 +68,7 @@ def maximize(
     starts: Tensor | None = None,
     seed: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    r"""Maximise a batch of functions on a box.
+    r"""Maximize a batch of functions on a box.
 
     Args:
         function: Maps ``r x batch_shape x k`` points to ``r x batch_shape`` values,
@@ -81,7 +81,7 @@ def maximize(
         seed: The seed of the quasi-random points.
 
     Returns:
-        The maximisers, ``batch_shape x k``, and the maxima, ``batch_shape``.
+        The maximizers, ``batch_shape x k``, and the maxima, ``batch_shape``.
     """
     chosen = find_starts(function, bounds, batch_shape, options, seed)
     if starts is not None:
@@ -137,7 +137,7 @@ def maximize_from(
         options: The effort of the search.
 
     Returns:
-        The maximisers, ``batch_shape x k``, and the maxima, ``batch_shape``.
+        The maximizers, ``batch_shape x k``, and the maxima, ``batch_shape``.
     """
     low, high = bounds
     width = high - low

@@ -132,7 +132,7 @@ def draw_values(
     label: str,
     limits: tuple[float, float] | None = None,
 ) -> None:
-    r"""A curve over one column, or a filled contour with a colour bar over two.
+    r"""A curve over one column, or a filled contour with a color bar over two.
 
     Args:
         ax: The axes.

@@ -1,5 +1,5 @@
 r"""
-What all pictures share: axes, colours that colour-blind readers tell apart, names.
+What all pictures share: axes, colors that color-blind readers tell apart, names.
 
 .. [Okabe2008color]
     M. Okabe, K. Ito. Color universal design: how to make figures and presentations
@@ -21,12 +21,12 @@ from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
 
-# The colours of [Okabe2008color]_, without yellow, which is faint on white.
+# The colors of [Okabe2008color]_, without yellow, which is faint on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # Lines that only give a value to compare with.
 GUIDE: dict[str, Any] = {"color": "0.4", "linewidth": 1}
 
-# Passed and failed, won, lost and tied: told apart by shape as well as by colour, and
+# Passed and failed, won, lost and tied: told apart by shape as well as by color, and
 # by their edges from any background.
 GOOD_MARKER: dict[str, Any] = {"marker": "o", "color": "#56B4E9", "s": 32}
 BAD_MARKER: dict[str, Any] = {"marker": "X", "color": "#D55E00", "s": 38}
@@ -38,7 +38,7 @@ EDGE: dict[str, Any] = {"edgecolors": "black", "linewidths": 0.7}
 def prepare_axes(ax: Axes | None) -> Axes:
     r"""The given axes, or those of a new figure.
 
-    Axes without data take the palette; others go on in the colours they have begun.
+    Axes without data take the palette; others go on in the colors they have begun.
 
     Args:
         ax: The axes, or None.
@@ -67,7 +67,7 @@ def shade(
         x: Where the bounds are given.
         low: The lower bounds.
         high: The upper bounds.
-        color: The colour of the curve.
+        color: The color of the curve.
     """
     ax.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
 

@@ -2,7 +2,7 @@ r"""
 Refraction: finding the correction of an eye from letters that were read or not.
 
 The simulated patient of section 5 of [Fauvel2022contextual]_. A lens whose sphere and
-cylinder differ from the prescription by ``(S, C)`` dioptres leaves a blur
+cylinder differ from the prescription by ``(S, C)`` diopters leaves a blur
 
     ``β² = (S² + (S + C)²) / 2``
 
@@ -36,7 +36,7 @@ from botorch_binary_context.likelihoods import ProbitLikelihood
 from botorch_binary_context.models import power_vectors
 from botorch_binary_context.problems.contexts import ContextProblem
 
-MAX_POWER = 4.0  # of sphere and cylinder, in dioptres
+MAX_POWER = 4.0  # of sphere and cylinder, in diopters
 LETTER_SIZES = (-1.0, 2.0)  # in logMAR
 #: The combinations of sphere and cylinder in which blur is round.
 POWER_VECTOR = power_vectors.SPHERE_AND_CYLINDER
@@ -48,10 +48,10 @@ def blur(error: Tensor) -> Tensor:
     It has no gradient at the prescription itself; :func:`visual_acuity` has.
 
     Args:
-        error: The errors of sphere and cylinder in dioptres, ``... x 2``.
+        error: The errors of sphere and cylinder in diopters, ``... x 2``.
 
     Returns:
-        A ``...`` tensor, in dioptres.
+        A ``...`` tensor, in diopters.
     """
     return _squared_blur(error).sqrt()
 
@@ -74,7 +74,7 @@ def visual_acuity(error: Tensor) -> Tensor:
     r"""``VA = log10(1 + β²)`` of a lens that differs from the prescription.
 
     Args:
-        error: The errors of sphere and cylinder in dioptres, ``... x 2``.
+        error: The errors of sphere and cylinder in diopters, ``... x 2``.
 
     Returns:
         A ``...`` tensor, in logMAR; 0 is 20/20, and less is better.
@@ -86,7 +86,7 @@ class RefractionProblem(ContextProblem):
     r"""Letters read or not by a patient who looks through a trial lens.
 
     A trial is ``z = (s, S, C)``: a letter of size ``s`` (logMAR, -1 to 2) and a lens of
-    sphere ``S`` and cylinder ``C`` (dioptres, -4 to 4). The letter is read with
+    sphere ``S`` and cylinder ``C`` (diopters, -4 to 4). The letter is read with
     probability ``γ + (1 - γ - λ) Φ(a (s - VA(x)))``: the acuity is the size at which
     the patient is halfway between guessing and reading. The reference context is by
     default 0.5 logMAR, the middle of the sizes, which a good lens makes easy and a bad
@@ -227,7 +227,7 @@ def _check_prescription(prescription: Sequence[float] | Tensor) -> Tensor:
         dtype = prescription.dtype if prescription.is_floating_point() else dtype
     expected = (
         "Expected ``prescription`` to be sphere and cylinder, ``batch_shape x 2``, at "
-        f"most {MAX_POWER:g} dioptres"
+        f"most {MAX_POWER:g} diopters"
     )
     try:
         best = torch.as_tensor(prescription, dtype=dtype, device=device)

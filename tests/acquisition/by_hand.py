@@ -115,7 +115,7 @@ def squared_exponential(first: Array, second: Array, lengthscale: Any) -> Array:
 def grid_maximum(
     function: Callable[[Array], Array], bounds: Array
 ) -> tuple[Array, float]:
-    """The maximiser and the maximum on a box: a dense grid, then ever finer ones."""
+    """The maximizer and the maximum on a box: a dense grid, then ever finer ones."""
     low, high = bounds
     for step in range(8):
         size = 21 if step else (401 if len(low) == 1 else 61)

@@ -63,7 +63,7 @@ class Problem:
         constant: The prior mean.
         guess_rate: The guess rate.
         normalized: Whether trials live in a box other than the unit cube, and the model
-            normalises them.
+            normalizes them.
         contexts: The number of context columns, unless the kind is ``none``.
     """
 
@@ -251,7 +251,7 @@ def inner_maximum(problem: Problem, posterior: LaplaceByHand) -> tuple[Array, fl
 
 
 def knowledge_gradient_by_hand(problem: Problem, trial: Array) -> tuple[float, Array]:
-    """The knowledge gradient, and the inner maximisers for a pass and for a fail."""
+    """The knowledge gradient, and the inner maximizers for a pass and for a fail."""
     by_hand = problem.by_hand
     passed, failed = (inner_maximum(problem, by_hand.given(trial, c)) for c in (1, 0))
     success = by_hand.success(trial[None]).item()

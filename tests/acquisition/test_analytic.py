@@ -327,7 +327,7 @@ class TestMessages(StrictTestCase):
             acqf(uniform(2))
 
 
-# ------------------------------------------------------------------------- optimisation
+# ------------------------------------------------------------------------- optimization
 
 
 class TestOptimize(StrictTestCase):

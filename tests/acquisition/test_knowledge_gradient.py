@@ -52,7 +52,7 @@ both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 
 
 def assert_equals_brute_force(problem: Problem, num_candidates: int = 3) -> None:
-    """The nested form; and the one-shot form at the maximisers found by hand."""
+    """The nested form; and the one-shot form at the maximizers found by hand."""
     X = problem.candidates(num_candidates)
     results = [knowledge_gradient_by_hand(problem, trial) for trial in X.numpy()]
     values, maximizers = zip(*results, strict=True)
@@ -130,7 +130,7 @@ class TestGolden:
 # --------------------------------------------------------- derivatives, batches, shapes
 
 
-# Of finite differences: a maximiser that comes to a bound bends the slope.
+# Of finite differences: a maximizer that comes to a bound bends the slope.
 STEP = 1e-4
 
 
@@ -181,7 +181,7 @@ class TestContract:
         assert_right_gradient(nested(problem), X, 1e-6, step=STEP)
 
     def test_envelope_theorem(self, model_class: ModelClass) -> None:
-        # The gradient is that at the exact inner maximisers, held fixed.
+        # The gradient is that at the exact inner maximizers, held fixed.
         for kind in KINDS:
             problem = Problem(kind, 1, model_class)
             assert_is_envelope_gradient(problem, problem.candidates(8))

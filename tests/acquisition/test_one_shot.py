@@ -194,7 +194,7 @@ class TestMessages(StrictTestCase):
             one_shot(Problem())(uniform(2))
 
 
-# ------------------------------------------------------------------------- optimisation
+# ------------------------------------------------------------------------- optimization
 
 SAME_CONTEXT = (torch.tensor([[0, 0], [1, 0]]), double([1.0, -1.0]), 0.0)
 

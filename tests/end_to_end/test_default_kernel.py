@@ -1,4 +1,4 @@
-r"""Optimisation with the default kernel where passes are rare."""
+r"""Optimization with the default kernel where passes are rare."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run_tests(x: Tensor) -> Tensor:
     return torch.bernoulli(torch.special.ndtr(performance(x))).unsqueeze(-1)
 
 
-def optimise(covar_module: Kernel | None) -> Tensor:
+def optimize(covar_module: Kernel | None) -> Tensor:
     """The performance of what is recommended in the end."""
     with manual_seed(0):
         X = uniform(REPETITIONS, 5, 2)
@@ -59,6 +59,6 @@ def test_rare_passes() -> None:
         batch_shape=shape,
         outputscale_prior=GammaPrior(2.0, 0.5),
     )
-    found, other = optimise(None), optimise(continuous.double())
+    found, other = optimize(None), optimize(continuous.double())
     assert found.mean() > other.mean() + 0.5
     assert found.median() > 0.0

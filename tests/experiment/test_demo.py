@@ -17,7 +17,7 @@ from botorch_binary_context.experiment.demo import (
 
 def test_smallest_letters() -> None:
     assert smallest_letters(NEEDED) == 0.0
-    # Two dioptres of defocus are a factor of five, by 1 + β².
+    # Two diopters of defocus are a factor of five, by 1 + β².
     blurred = {**NEEDED, "sphere": NEEDED["sphere"] + 2.0}
     assert smallest_letters(blurred) == pytest.approx(0.69897)
     # A sphere of half the cylinder, with the other sign, is the circle of least blur.

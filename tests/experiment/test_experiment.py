@@ -56,7 +56,7 @@ def check_values(trial: Trial, space: NamedSpace) -> None:
     for context in space.contexts:
         value = trial.context[context.name]
         assert context.levels is None or value in context.levels
-        context.encode(value, centred=True)
+        context.encode(value, centered=True)
 
 
 class TestAsk:

@@ -143,7 +143,7 @@ class TestLens:
         assert set(best.uncertainty) == set(values(0, 0, 0))
 
     def check(self, shown: Any) -> None:
-        """Steps of a quarter of a dioptre and of five degrees."""
+        """Steps of a quarter of a diopter and of five degrees."""
         assert (4 * shown["right sphere"]).is_integer()
         assert -4 <= shown["right cylinder"] <= 0
         assert shown["right axis"] in LENS.parts[2].choices

@@ -90,7 +90,7 @@ class TestUncertainty:
         assert math.log(high / low) < 0.2 * math.log(few_high / few_low)
 
     def test_against_exact_draws(self) -> None:
-        """Maximisers of the joint posterior on a grid."""
+        """Maximizers of the joint posterior on a grid."""
         best: Any = recommendation(pass_fail(NamedSpace(CONTINUOUS.parameters[:1])), 30)
         grid = torch.linspace(0, 1, 201).double().unsqueeze(-1)
         posterior = best._model.posterior(grid)

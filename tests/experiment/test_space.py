@@ -51,7 +51,7 @@ class TestEncoder:
         assert Encoder(CONTINUOUS).is_continuous
 
     def test_ratio(self) -> None:
-        encoder = Encoder(CONTINUOUS, centred=False)
+        encoder = Encoder(CONTINUOUS, centered=False)
         assert encoder.context_space.bounds.tolist() == [[0, 0, 0], [1, 1, 1]]
         assert encoder.context_space.reference_context.tolist() == [0.5]
 
@@ -63,9 +63,9 @@ class TestEncoder:
         assert encoder.decode(X) == ({}, ({"x": 1.0}, {"x": 2.0}))
 
     @given(st.lists(st.floats(0.0, 1.0), min_size=12, max_size=12), st.booleans())
-    def test_there_and_back(self, numbers: list[float], centred: bool) -> None:
+    def test_there_and_back(self, numbers: list[float], centered: bool) -> None:
         """What is shown for a point is encoded as the snapped point."""
-        encoder = Encoder(MIXED, centred)
+        encoder = Encoder(MIXED, centered)
         low, high = encoder.context_space.bounds
         X = low + (high - low) * double(numbers).reshape(2, 6)
         X[1, 0] = X[0, 0]

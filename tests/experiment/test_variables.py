@@ -135,22 +135,22 @@ class TestCategorical:
 
 class TestContext:
     @pytest.mark.parametrize("harder", [None, "down", "up"])
-    def test_centred(self, harder: str | None) -> None:
+    def test_centered(self, harder: str | None) -> None:
         """The easier end is at 1."""
         size = Context("size", 0.0, low=-1.0, high=3.0, harder=harder)
         sign = -1 if harder == "up" else 1
         for value, column in ((-1.0, -1.0), (0.0, -0.5), (3.0, 1.0)):
-            encoded = size.encode(value, centred=True)
+            encoded = size.encode(value, centered=True)
             torch.testing.assert_close(encoded, double([sign * column]))
-            assert size.decode(encoded, centred=True) == value
+            assert size.decode(encoded, centered=True) == value
 
     def test_ratio(self) -> None:
         """Zero stays zero, whichever way tests become harder."""
         contrast = Context("contrast", 1.0, low=-1.0, high=4.0, harder="up")
         for value, column in ((-1.0, -0.25), (0.0, 0.0), (4.0, 1.0)):
-            encoded = contrast.encode(value, centred=False)
+            encoded = contrast.encode(value, centered=False)
             torch.testing.assert_close(encoded, double([column]))
-            assert contrast.decode(encoded, centred=False) == value
+            assert contrast.decode(encoded, centered=False) == value
 
     def test_log(self) -> None:
         size = Context("size", 1.0, low=0.01, high=100.0, scale="log")
@@ -167,25 +167,25 @@ class TestContext:
         values = [-math.inf, 1.0, middle, 100.0, math.inf]
         assert [up.at_difficulty(share) for share in shares] == values
         assert [down.at_difficulty(share) for share in shares] == values[::-1]
-        for context, centred in itertools.product((up, down), (True, False)):
-            found = context.difficulties(5, centred)
+        for context, centered in itertools.product((up, down), (True, False)):
+            found = context.difficulties(5, centered)
             expected = [
-                context.encode(context.at_difficulty(i / 4), centred) for i in range(5)
+                context.encode(context.at_difficulty(i / 4), centered) for i in range(5)
             ]
             torch.testing.assert_close(found, torch.cat(expected), rtol=1e-5, atol=1e-5)
 
     @given(st.floats(-1.0, 1.0), st.booleans(), st.sampled_from([None, "up", "down"]))
-    def test_levels(self, u: float, centred: bool, harder: str | None) -> None:
+    def test_levels(self, u: float, centered: bool, harder: str | None) -> None:
         """The nearest level, by brute force; the snapped column is that level's."""
         levels = [0.0, 2.0, 3.0, 8.0]
         size = Context("size", 2.0, levels=levels[::-1], harder=harder)
-        u = abs(u) if not centred else u
-        value = size.decode(double([u]), centred)
+        u = abs(u) if not centered else u
+        value = size.decode(double([u]), centered)
         assert value in levels
-        distances = [(size.encode(v, centred).item() - u) ** 2 for v in levels]
+        distances = [(size.encode(v, centered).item() - u) ** 2 for v in levels]
         assert distances[levels.index(value)] == min(distances)
-        snapped = size.snap(double([u]), centred)
-        torch.testing.assert_close(snapped, size.encode(value, centred))
+        snapped = size.snap(double([u]), centered)
+        torch.testing.assert_close(snapped, size.encode(value, centered))
 
     def test_reference_between_levels(self) -> None:
         """Rules may look at the reference, but it is never shown."""

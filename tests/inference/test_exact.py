@@ -165,7 +165,7 @@ def assert_equals_record(model: LatentGP, record: dict[str, Any]) -> Array:
 
 
 def assert_right_probability(model: LatentGP, record: dict[str, Any]) -> None:
-    """That of passes in the test rows, or of duels between neighbours."""
+    """That of passes in the test rows, or of duels between neighbors."""
     X = double(record["test_X"])
     if record["probability_kind"] == "duel":
         X = torch.stack([X[:-1], X[1:]], dim=-2)
@@ -377,7 +377,7 @@ HARD_SETTINGS = {
     "a wide prior": Setting(((0.3, 1), (0.8, 1)), variance=100),
     "a wide prior and one label": Setting(((0.3, 1),), variance=400),
     "a duel of a wide prior": Setting(duels=((0.2, 0.7, 1),), variance=100),
-    "neighbours that differ": Setting(((0.3, 1), (0.35, 0)), (), (0.1, 0.05), 25),
+    "neighbors that differ": Setting(((0.3, 1), (0.35, 0)), (), (0.1, 0.05), 25),
     "lapses": Setting(((0.3, 0), (0.8, 0)), (), (0.5, 0.02), 9, 6.0),
     "guesses": Setting(((0.3, 1), (0.8, 1)), (), (0.1, 0.05), 25, -8.0),
 }

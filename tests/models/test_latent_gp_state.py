@@ -232,7 +232,7 @@ class TestTransforms(StrictTestCase):
         transform: Any = model.input_transform
         return (X - transform.offset) / transform.coefficient
 
-    def test_equals_normalising_by_hand(self) -> None:
+    def test_equals_normalizing_by_hand(self) -> None:
         bounds = double([[-1.0, 2.0], [4.0, 7.0]])
         for model_class in MODEL_CLASSES:
             for transform in (Normalize(2, bounds=bounds), Normalize(2)):

@@ -1,4 +1,4 @@
-r"""Tests of the batched maximiser."""
+r"""Tests of the batched maximizer."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def is_within(X: Tensor, bounds: Tensor) -> bool:
 
 
 class Bumps:
-    """Batches of sums of Gaussian bumps, some of them centred outside the unit cube.
+    """Batches of sums of Gaussian bumps, some of them centered outside the unit cube.
 
     Args:
         dim: The dimension.
@@ -209,7 +209,7 @@ class TestIndependence:
         assert X.shape == (3, 2, dim)
         for index in itertools.product(range(3), range(2)):
             single = maximize(function.element(*index), unit_box(dim), seed=3)
-            # Values to rounding, maximisers to the root of it.
+            # Values to rounding, maximizers to the root of it.
             torch.testing.assert_close(values[index], single[1], rtol=1e-12, atol=0)
             torch.testing.assert_close(X[index], single[0], rtol=0, atol=1e-6)
 
@@ -240,7 +240,7 @@ class TestIndependence:
         assert is_within(X, unit_box(X.shape[-1]))
 
     def test_scale_of_values(self) -> None:
-        """A factor on the function does not move its maximiser."""
+        """A factor on the function does not move its maximizer."""
         function = Bumps(3, seed=4)
         X, _ = maximize(function, unit_box(3), seed=0)
         for factor in (1e-100, 1e-6, 1e6, 1e100):

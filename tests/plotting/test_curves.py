@@ -136,7 +136,7 @@ class TestBestSoFar(PlottingTestCase):
             self.assertEqual(legend(ax), ["run"])
 
     def test_comparison(self) -> None:
-        """One method after the other on the same axes, in colours of their own."""
+        """One method after the other on the same axes, in colors of their own."""
         ax = plot_best_so_far(uniform(4, 6), label="first")
         plot_best_so_far(uniform(3, 6, seed=1), label="second", optimum=2.0, ax=ax)
         self.assertEqual(legend(ax), ["first", "second", "optimum"])

@@ -23,5 +23,5 @@ def rows() -> Iterator[tuple[Benchmark, Any]]:
 
 
 def authors_form(name: str, values: Tensor) -> Tensor:
-    """Values to minimise as the authors have them, given the usual ones."""
+    """Values to minimize as the authors have them, given the usual ones."""
     return (values - 2.58) / 1.94 if name == "Hartmann 6D" else values

@@ -182,7 +182,7 @@ class TestSuccessProbability(StrictTestCase):
         equal = X[..., :1, :].expand_as(X)
         self.assertEqual(problem.success_probability(equal).tolist(), [0.5] * 20)
 
-    def test_maximiser_is_that_of_the_objective_in_every_context(self) -> None:
+    def test_maximizer_is_that_of_the_objective_in_every_context(self) -> None:
         objective = make_objective("Forrester et al (2008)")
         grid = torch.linspace(0, 1, 101, dtype=torch.double).unsqueeze(-1)
         for problem in (

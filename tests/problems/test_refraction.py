@@ -142,7 +142,7 @@ class TestProblem(StrictTestCase):
         many = uniform(6, 2)
         many[4, 1] = 7.0
         with self.assertRaisesRegex(
-            InputDataError, r"4 dioptres, but got \[0.*, 7.0\]"
+            InputDataError, r"4 diopters, but got \[0.*, 7.0\]"
         ):
             RefractionProblem(prescription=many)
 

@@ -47,7 +47,7 @@ def standard_errors(values: Tensor, n: int) -> tuple[float, float]:
 
 
 def unscaled(objective: ScaledObjective, X: Tensor) -> Tensor:
-    """What is to be maximised, in the units of the function."""
+    """What is to be maximized, in the units of the function."""
     return objective(X) * math.sqrt(objective.variance) + objective.mean
 
 

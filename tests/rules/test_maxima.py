@@ -84,7 +84,7 @@ def challenge(model: AnyModel, trial: Tensor) -> Tensor:
     return acqf.evaluate(in_reference(trial[..., :1, :]))
 
 
-# What the first and what the second stage maximise.
+# What the first and what the second stage maximize.
 SCORES: dict[str, tuple[Score, ...]] = {
     "ucb-ald": (ucb, information),
     "ucb99-ald": (bold_ucb, information),

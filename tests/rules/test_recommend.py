@@ -148,7 +148,7 @@ class TestThompsonSampling:
         return model_class(X, Y, covar_module=kernel)
 
     def brute_force(self, model_class: ModelClass) -> Tensor:
-        """Maximisers of draws from the joint posterior on a fine grid."""
+        """Maximizers of draws from the joint posterior on a fine grid."""
         grid = torch.linspace(0, 1, 301).double()
         X = torch.stack([torch.ones_like(grid), grid], dim=-1)  # s₀ = 1
         model = self.model(model_class, ())

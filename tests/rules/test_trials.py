@@ -87,7 +87,7 @@ class TestTrials:
             assert ((trial >= 0) & (trial <= 1)).all()
 
     def test_input_transform(self, model_class: ModelClass, rule: str) -> None:
-        """The trial is the one of the normalised problem, in the original units."""
+        """The trial is the one of the normalized problem, in the original units."""
         bounds = double([[-2.0, 10.0], [0.0, 30.0]])
         low, width = bounds[0], bounds[1] - bounds[0]
         plain = random_model(model_class)

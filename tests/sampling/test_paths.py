@@ -299,7 +299,7 @@ class TestCalls:
             assert values.isfinite().all()
 
     def test_input_transform(self, model_class: ModelClass, draw: Draw) -> None:
-        """The same paths as after normalising by hand."""
+        """The same paths as after normalizing by hand."""
         bounds = double([[-3.0, 10.0], [5.0, 30.0]])
         low, width = bounds[0], bounds[1] - bounds[0]
         X, Y = random_trials(model_class, 8)

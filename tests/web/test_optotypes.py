@@ -72,20 +72,20 @@ def served(tmp_path: Path):
         yield server
 
 
-def recognise(ink: np.ndarray, names, *place: float) -> tuple[str, float]:
+def recognize(ink: np.ndarray, names, *place: float) -> tuple[str, float]:
     found = {name: correlation(ink, name, *place) for name in names}
     best = max(found, key=found.__getitem__)
     return best, found[best]
 
 
-def test_every_letter_and_ring_is_recognised(browser: Browser, served: Served) -> None:
+def test_every_letter_and_ring_is_recognized(browser: Browser, served: Served) -> None:
     tab = open_page(browser, served.url())
     tab.wait_for_selector("#start")
     for names in (LETTERS, POSITIONS):
         for name in names:
             tab.evaluate(DRAW, [name, 20, 30, STROKE])
             ink = ink_of(tab)
-            best, agreement = recognise(ink, names, STROKE, 20, 30)
+            best, agreement = recognize(ink, names, STROKE, 20, 30)
             assert best == name
             assert agreement > 0.985
             assert ink.sum() == pytest.approx(area(name) * STROKE**2, rel=0.02)
@@ -136,7 +136,7 @@ def test_sizes_on_the_screen(
             height = (bottom - top) / 5
             # Of whole pixels there is one more or less.
             assert height == pytest.approx(expected, rel=0.05, abs=1 / 5)
-            best, _ = recognise(ink, LETTERS, expected, left, top)
+            best, _ = recognize(ink, LETTERS, expected, left, top)
             assert best == letter
         tab.keyboard.press(letter)
         tab.wait_for_function(

@@ -140,6 +140,6 @@ class Query:
     def _encode(self, name: str, value: Value) -> float:
         for context in self._encoder.space.contexts:
             if context.name == name:
-                return float(context.encode(value, self._encoder.centred))
+                return float(context.encode(value, self._encoder.centered))
         (part,) = (p for p in self._encoder.space.parts if p.name == name)
         return float(part.encode(value))

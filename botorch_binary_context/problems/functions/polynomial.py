@@ -2,7 +2,7 @@ r"""
 Polynomial test functions that BoTorch does not ship.
 
 Definitions are those of [Surjanovic2013library]_, in the dimensions and on the boxes of
-the benchmark table of [Fauvel2022contextual]_. All are to be minimised.
+the benchmark table of [Fauvel2022contextual]_. All are to be minimized.
 
 .. [Surjanovic2013library]
     S. Surjanovic, D. Bingham. Virtual library of simulation experiments: test functions
@@ -186,5 +186,5 @@ class Trid(SyntheticTestFunction):
     _optimizers = [(2.0, 2.0)]
 
     def _evaluate_true(self, X: Tensor) -> Tensor:
-        neighbours = X[..., 1:] * X[..., :-1]
-        return (X - 1).square().sum(dim=-1) - neighbours.sum(dim=-1)
+        neighbors = X[..., 1:] * X[..., :-1]
+        return (X - 1).square().sum(dim=-1) - neighbors.sum(dim=-1)

@@ -3,7 +3,7 @@ Oscillating test functions that BoTorch does not ship.
 
 Definitions are those of [Surjanovic2013library]_ where no other reference is given, in
 the dimensions and on the boxes of the benchmark table of [Fauvel2022contextual]_. All
-are to be minimised.
+are to be minimized.
 
 .. [Forrester2008engineering]
     A. Forrester, A. Sobester, A. Keane. Engineering design via surrogate modelling: a

@@ -75,7 +75,7 @@ class TestSurrogates(StrictTestCase):
         variances = [surrogate.context_variance for surrogate in fitted]
         self.assertLess(variances[0], variances[-1])
 
-    def test_stored_maximise_the_likelihood(self) -> None:
+    def test_stored_maximize_the_likelihood(self) -> None:
         problem, fitted = RefractionProblem(5), load("slope 5")
         kernel = fitted.covar_module()
         X, Y = draw_responses(problem)

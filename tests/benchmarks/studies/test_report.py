@@ -6,7 +6,7 @@ from botorch.exceptions import InputDataError
 
 from benchmarks.__main__ import main
 from benchmarks.studies import store
-from benchmarks.studies.analysis import analyse
+from benchmarks.studies.analysis import analyze
 from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.report import write_report
 from benchmarks.tables import format_table
@@ -36,7 +36,7 @@ class TestReport(StrictTestCase):
 
     def test_analysis(self) -> None:
         self.add_binary()
-        analysis = analyse(STUDIES["binary"], self.root)
+        analysis = analyze(STUDIES["binary"], self.root)
         self.assertEqual(analysis.rules, tuple(LEVELS))
         self.assertEqual(analysis.functions, ("Ackley", "Levy"))
         self.assertEqual((analysis.seeds, analysis.iterations), (20, 4))
@@ -95,7 +95,7 @@ class TestReport(StrictTestCase):
         for rule in ("muc-ald", "random"):
             self.add("duels", "Levy", rule, 0.0, seeds=40)
             self.add("duels", "Trid", rule, 0.0, seeds=40)  # not of this study
-        analysis = analyse(STUDIES["duels-kg"], self.root)
+        analysis = analyze(STUDIES["duels-kg"], self.root)
         self.assertEqual(analysis.rules, ("muc-ald", "random", "kg"))
         self.assertEqual(analysis.functions, ("Levy",))
         self.assertEqual(analysis.seeds, 20)

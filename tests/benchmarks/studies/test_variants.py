@@ -9,7 +9,7 @@ import torch
 from linear_operator import to_dense
 
 from benchmarks.studies import report, store, variants
-from benchmarks.studies.analysis import analyse
+from benchmarks.studies.analysis import analyze
 from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.experiment import Task, make_case, run_task
 from benchmarks.studies.hyperparameters import Hyperparameters
@@ -130,19 +130,19 @@ class TestReports(StrictTestCase):
 
     def test_incomplete_functions_are_left_out(self) -> None:
         self.save("goals", {"worst": 0.0, "average": 0.0})
-        regrets = final_regrets(analyse(STUDIES["goals"], self.root))
+        regrets = final_regrets(analyze(STUDIES["goals"], self.root))
         self.assertEqual(set(regrets["variant"]), {"worst", "average"})
         task = Task("goals", "Gramacy and Lee (2012), worst", "ucb-ald", 2, 6, None)
         path = store.result_path(self.root / "goals", task.function, task.rule)
         store.save(fake_results(task), path)
-        regrets = final_regrets(analyse(STUDIES["goals"], self.root))
+        regrets = final_regrets(analyze(STUDIES["goals"], self.root))
         self.assertEqual(set(regrets["function"]), {FUNCTION})
 
     def test_batches(self) -> None:
         best = STUDIES["batches"].optimum(f"{FUNCTION}, one by one")
         self.save("batches", {"one by one": best - 1.0, "batches of 4": best - 1.5})
         text = report.write_report("batches", self.root).read_text(encoding="utf-8")
-        regrets = final_regrets(analyse(STUDIES["batches"], self.root))
+        regrets = final_regrets(analyze(STUDIES["batches"], self.root))
         means = regrets.group_by("rule", "variant").agg(pl.col("regret").mean())
         one = means.filter(rule="ucb-ald", variant="one by one")["regret"].item()
         self.assertAlmostEqual(one, 0.995, places=5)
