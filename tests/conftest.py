@@ -1,3 +1,9 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
@@ -11,3 +17,14 @@ settings.register_profile(
 )
 settings.load_profile("default")
 torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A real browser; all tests of a process share it, as they must."""
+    pytest.importorskip("starlette")
+    pytest.importorskip("playwright")
+    from tests.web.browsing import browsing
+
+    with browsing() as opened:
+        yield opened

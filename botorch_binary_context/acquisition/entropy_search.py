@@ -179,7 +179,8 @@ class KnownOptima:
         means = mean.unsqueeze(-1) + shift
         left = clamp_variance(variance.unsqueeze(-1) - explained)
         expected = self.values.model.likelihood.expected_probabilities
-        return expected(means.flatten(-2), left.flatten(-2)).view(-1, *means.shape)
+        probabilities = expected(means.flatten(-2), left.flatten(-2))
+        return probabilities.unflatten(-1, means.shape[-2:])
 
 
 def _solve(root: Tensor, gap: Tensor) -> Tensor:

@@ -97,7 +97,8 @@ class PendingOutcomes:
             points, weights = _nodes(root.shape[-1], root.dtype, root.device)
             latent = values.mean().unsqueeze(-2) + points @ root.mT  # ... x S x P
             p = model.likelihood.probabilities(latent.flatten(-2))
-            p = p.view(-1, *latent.shape).movedim(0, -1).unbind(dim=-2)  # ... x S x K
+            p = p.unflatten(-1, latent.shape[-2:])
+            p = p.movedim(0, -1).unbind(dim=-2)  # ... x S x K
             joint = torch.stack(
                 [
                     reduce(torch.mul, outcomes)
@@ -127,7 +128,8 @@ class PendingOutcomes:
         left = clamp_variance(variance - loading.square().sum(dim=-2))
         left = left.unsqueeze(-1).expand_as(means)
         expected = self.values.model.likelihood.expected_probabilities
-        outcomes = expected(means.flatten(-2), left.flatten(-2)).view(-1, *means.shape)
+        outcomes = expected(means.flatten(-2), left.flatten(-2))
+        outcomes = outcomes.unflatten(-1, means.shape[-2:])
         probability = self.weights.sum(dim=-2, keepdim=True)  # ... x 1 x K^P
         given = (outcomes @ self.weights) / probability.clamp_min(
             torch.finfo(probability.dtype).tiny

@@ -105,7 +105,7 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
                 part.expand_as(covar).flatten(-2)
                 for part in (mean.unsqueeze(-1), variance.unsqueeze(-1), below, covar)
             )
-        ).view(-1, *covar.shape)
+        ).unflatten(-1, covar.shape[-2:])
         outcomes = likelihood.expected_probabilities(mean, variance).unsqueeze(-1)
         return candidates.unfold(self.score(normal_cdf(below), joint, outcomes))
 

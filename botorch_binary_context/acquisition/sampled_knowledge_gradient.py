@@ -122,7 +122,7 @@ class SampledKnowledgeGradient(TrialAcquisitionFunction):
         left = clamp_variance(left).unsqueeze(-2).expand_as(means)
         expected = self.model.likelihood.expected_probabilities
         outcomes = expected(means.flatten(-3), left.flatten(-3))
-        outcomes = outcomes.view(-1, *means.shape)
+        outcomes = outcomes.unflatten(-1, means.shape[-3:])
         values = (self.draws.unsqueeze(-1) * outcomes).mean(dim=-2)  # K x ... x J x T
         gain = values.amax(dim=-2).sum(dim=0)
         return candidates.unfold(gain - self.current_value.unsqueeze(-1))

@@ -248,13 +248,17 @@ class LatentGP(TrialModel):
         Returns:
             An ``n x n`` tensor; None if no trials share any.
         """
-        if not any(isinstance(known, ContestLikelihood) for known in self.kinds):
+        if not self._shares_noise:
             return None
         blocks = [
             shared_noise(known, count, like)
             for known, count in zip(self.kinds, self._counts, strict=True)
         ]
         return torch.block_diag(*blocks)
+
+    @property
+    def _shares_noise(self) -> bool:
+        return any(isinstance(known, ContestLikelihood) for known in self.kinds)
 
     def draw_shared_noise(self, values: Tensor) -> Tensor:
         r"""Contrasts of functions at the training trials, with noise that trials share.
@@ -265,6 +269,8 @@ class LatentGP(TrialModel):
         Returns:
             A tensor of the same shape.
         """
+        if not self._shares_noise:
+            return values
         parts = []
         for known, part in zip(
             self.kinds, values.split(self._counts, dim=-1), strict=True

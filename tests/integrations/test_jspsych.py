@@ -38,18 +38,13 @@ RUN = """async ([parameters, mode]) => {
 
 
 @pytest.fixture(scope="module")
-def pages() -> Iterator[Any]:
+def pages(request: pytest.FixtureRequest) -> Any:
     """Opens pages of a browser, which fail the test on errors of scripts."""
     if not (JSPSYCH / "dist").exists():
         if os.environ.get("REQUIRE_PEERS"):
             pytest.fail("there has to be jsPsych, but none was found")
         pytest.skip("jsPsych is not installed (`make test` does that)")
-    pytest.importorskip("starlette")
-    pytest.importorskip("playwright")
-    from tests.web.browsing import browsing
-
-    with browsing() as browser:
-        yield browser
+    return request.getfixturevalue("browser")
 
 
 @pytest.fixture

@@ -236,8 +236,9 @@ class TestOptions:
 def test_unsupported_kernel(kernel: Kernel, name: str) -> None:
     message = (
         "Expected ``kernel`` to be composed of AdditiveContextKernel, AdditiveKernel, "
-        "CategoryKernel, ConstantKernel, MaternKernel, MultiplicativeContextKernel, "
-        f"PeriodicKernel, ProductKernel, RBFKernel, ScaleKernel, but got {name}."
+        "CategoryKernel, ColumnKernel, ConstantKernel, DriftKernel, MaternKernel, "
+        "MultiplicativeContextKernel, PeriodicKernel, ProductKernel, RBFKernel, "
+        f"SameKernel, ScaleKernel, SubjectKernel, but got {name}."
     )
     with pytest.raises(UnsupportedError, match=message):
         kernel_features(kernel, FeatureOptions(None, 2))
