@@ -48,7 +48,7 @@ def draw_letters(ax: Any) -> None:
     ax.text(-1.05, 0.08, "misread:\nno news", va="bottom")
     ax.text(1.98, 0.94, "read:\nno news", ha="right", va="top")
     ax.set(xlabel=NAMES[0], ylabel="chance of reading the letter")
-    ax.set_title("Only some letters tell something …")
+    ax.set_title("Only some letters tell …")
 
 
 def draw_acuity(ax: Any, examinations: dict[str, Examination]) -> None:
@@ -57,13 +57,13 @@ def draw_acuity(ax: Any, examinations: dict[str, Examination]) -> None:
         plot_best_so_far(examination.acuity, label=RULES[rule], ax=ax)
     ax.set(ylabel="acuity (logMAR)", ylim=(0.0, None))
     ax.set(xlabel=AFTER)
-    ax.set_title("… and choosing them finds the lens")
+    ax.set_title("… and choosing them helps")
 
 
 def main() -> None:
     """Examine the patient and draw the picture."""
     examinations = {rule: examine(rule, REPETITIONS, ITERATIONS) for rule in RULES}
-    with rc_context({"font.size": 14, "lines.linewidth": 2.5}):
+    with rc_context({"font.size": 14, "axes.titlesize": 15, "lines.linewidth": 2.5}):
         figure = Figure(figsize=(9, 4.2), layout="constrained")
         letters, acuity = figure.subplots(1, 2)
         draw_letters(letters)
