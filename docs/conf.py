@@ -129,7 +129,7 @@ def key_table(title: str, table: dict[str, Any]) -> list[str]:
     lines = ["", f"## {title}", "", table["description"], ""]
     lines += ["| key | value | meaning |", "|---|---|---|"]
     for key, schema in table["properties"].items():
-        needed = " (needed)" if key in table["required"] else ""
+        needed = " (needed)" if key in table.get("required", ()) else ""
         if "properties" not in schema and "oneOf" not in schema:
             meaning = schema.get("description", "which kind it is")
             lines.append(f"| `{key}`{needed} | {describe_type(schema)} | {meaning} |")
@@ -147,7 +147,10 @@ def settings_tables() -> list[str]:
     for kind in nested["parameters"]["items"]["oneOf"]:
         name = kind["properties"]["type"]["const"]
         lines += key_table(f"`[[parameters]]`: {name}", kind)
-    return lines + key_table("`[[contexts]]`", nested["contexts"]["items"])
+    lines += key_table("`[[contexts]]`", nested["contexts"]["items"])
+    for name in ("stop", "goal"):
+        lines += key_table(f"`[{name}]`", schema["properties"][name])
+    return lines
 
 
 def add_settings(app: Any, docname: str, source: list[str]) -> None:
