@@ -1,5 +1,9 @@
 r"""
 Settings for a contest: of which the best is to be chosen.
+
+.. [Astudillo2023qeubo]
+    R. Astudillo, Z. J. Lin, E. Bakshy, P. I. Frazier. qEUBO: a decision-theoretic
+    acquisition function for preferential Bayesian optimization. AISTATS 2023.
 """
 
 from __future__ import annotations
@@ -32,10 +36,6 @@ def suggest_contest(
     One after the other they raise the expected value of the best of them in the
     reference context, ``E max f(s₀, x_i)`` (qEUBO of [Astudillo2023qeubo]_, greedily),
     beginning with the inferred best.
-
-    .. [Astudillo2023qeubo]
-        R. Astudillo, Z. J. Lin, E. Bakshy, P. I. Frazier. qEUBO: a decision-theoretic
-        acquisition function for preferential Bayesian optimization. AISTATS 2023.
 
     Args:
         model: A model of contests, duels or other trials.
