@@ -23,6 +23,7 @@ from benchmarks.studies import store
 from benchmarks.studies.answer_models import DUEL_MODELS, PASS_FAIL_MODELS
 from benchmarks.studies.answer_sets import HELD_OUT, PASS_FAIL, SETS, TUNING, Answers
 from benchmarks.studies.public_data import PACKAGES
+from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
 
 NAME = "answers"
@@ -185,7 +186,6 @@ def write_report(root: Path) -> Path:
     table = store.read_table(_path(root))
     if table is None:
         raise InputDataError(f"Expected results of ``run {NAME}`` in {root}.")
-    conclusions = root / NAME / "conclusions.md"
     packages = "\n".join(f"- `{p.name}` {p.version}: {p.licence}" for p in PACKAGES)
     groups = {
         "Duels, held out": list(HELD_OUT),
@@ -197,16 +197,14 @@ def write_report(root: Path) -> Path:
         "over repetitions), lower is better; always saying 1/2 is 0.693. "
         f"`python -m benchmarks run {NAME}` makes it. The data come from packages:",
         packages,
-        conclusions.read_text(encoding="utf-8").strip() if conclusions.exists() else "",
+        read_conclusions(root / NAME),
         *[
             f"## {title}\n\n{format_losses(table, names)}"
             for title, names in groups.items()
         ],
         "## Means over the held out sets\n\n" + format_summary(table),
     ]
-    path = root / NAME / "report.md"
-    path.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
-    return path
+    return write_sections(root / NAME, sections)
 
 
 def format_losses(table: pl.DataFrame, names: list[str]) -> str:

@@ -26,6 +26,7 @@ from scipy.stats import wilcoxon
 from torch import Tensor
 
 from benchmarks.studies.experiment import derive_seed
+from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
 from botorch_binary_context.problems import DuelContextProblem, make_objective
 
@@ -262,7 +263,6 @@ def write_report(root: Path) -> Path:
     folder = root / NAME
     frame = read_results(folder / FILE)
     pairs = pair_regrets(frame)
-    conclusions = folder / "conclusions.md"
     wins = [
         name
         for (name,), group in pairs.filter(duels=DUELS).group_by("function")
@@ -274,12 +274,10 @@ def write_report(root: Path) -> Path:
         f"`python -m benchmarks run {NAME}` makes it. {__doc__.split(chr(10) * 2)[1]}",  # pyright: ignore
         f"`{OURS}` has the lower mean regret after {DUELS} duels on {len(wins)} of "
         f"{pairs['function'].n_unique()} functions.",
-        conclusions.read_text(encoding="utf-8").strip() if conclusions.exists() else "",
+        read_conclusions(folder),
         *(_format(pairs.filter(duels=n), n) for n in CHECKPOINTS),
     ]
-    path = folder / "report.md"
-    path.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
-    return path
+    return write_sections(folder, sections)
 
 
 def pair_regrets(frame: pl.DataFrame) -> pl.DataFrame:

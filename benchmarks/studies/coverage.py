@@ -29,6 +29,7 @@ from torch import Tensor
 
 from benchmarks.studies import store
 from benchmarks.studies.experiment import FIT_OPTIONS
+from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
 from botorch_binary_context.acquisition.entropy_search import (
     MAX_FEATURES,
@@ -428,19 +429,16 @@ def write_report(root: Path) -> Path:
     folder = root / NAME
     tables = [store.read_table(_path(folder, name)) for name in KINDS]
     frame = pl.concat([table for table in tables if table is not None])
-    conclusions = folder / "conclusions.md"
     sections = [
         "# The study `coverage`\n\nHow often 90 % intervals hold the truth, in "
         f"simulated experiments ({frame['subject'].n_unique()} of each kind, of which "
         f"{NUM_AVERAGED} are averaged over hyperparameters), with the standard error "
         "of such a share; the aim is "
         f"{AIM[0]:.0%} to {AIM[1]:.0%}. `python -m benchmarks run {NAME}` makes it.",
-        conclusions.read_text(encoding="utf-8").strip() if conclusions.exists() else "",
+        read_conclusions(folder),
         format_coverage(frame),
     ]
-    path = folder / "report.md"
-    path.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
-    return path
+    return write_sections(folder, sections)
 
 
 def format_coverage(frame: pl.DataFrame) -> str:

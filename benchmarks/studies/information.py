@@ -26,6 +26,7 @@ from torch import Tensor
 from benchmarks.studies import store
 from benchmarks.studies.experiment import FIT_OPTIONS, derive_seed
 from benchmarks.studies.maps import contrast_sensitivity
+from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.inference import Laplace
@@ -289,19 +290,16 @@ def write_report(root: Path) -> Path:
     """
     folder = root / NAME
     frame = store.read_tables(folder)
-    conclusions = folder / "conclusions.md"
     sections = [
         f"# The study `{NAME}`\n\nThe mean loss of the recommended parameters, in "
         "units of the context, after some trials "
         f"({frame['seed'].n_unique()} observers, with standard errors), and after how "
         "many trials richer answers have the mean loss that plain ones have at the "
         f"end. `python -m benchmarks {NAME}` makes it.",
-        conclusions.read_text(encoding="utf-8").strip() if conclusions.exists() else "",
+        read_conclusions(folder),
         _format(frame),
     ]
-    path = folder / "report.md"
-    path.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
-    return path
+    return write_sections(folder, sections)
 
 
 def _format(frame: pl.DataFrame) -> str:

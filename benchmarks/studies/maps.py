@@ -28,6 +28,7 @@ from torch import Tensor
 
 from benchmarks.studies import store
 from benchmarks.studies.experiment import FIT_OPTIONS, derive_seed
+from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
 from botorch_binary_context.bands import first_fall
 from botorch_binary_context.context import ContextSpace
@@ -251,21 +252,18 @@ def write_report(root: Path) -> Path:
     """
     folder = root / NAME
     frame = store.read_tables(folder)
-    conclusions = folder / "conclusions.md"
     sections = [
         f"# The study `{NAME}`\n\nThe mean error of the threshold, as a share of the "
         "range of the context, and the expected absolute volume error, both in "
         f"percent, after some trials ({frame['seed'].n_unique()} seeds, with standard "
         f"errors). `python -m benchmarks {NAME}` makes it.",
-        conclusions.read_text(encoding="utf-8").strip() if conclusions.exists() else "",
+        read_conclusions(folder),
         _compare(frame),
         _format(frame, "threshold", 0.5),
         _format(frame, "volume", 1.0),
         _format(frame, "brier", 1.0),
     ]
-    path = folder / "report.md"
-    path.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
-    return path
+    return write_sections(folder, sections)
 
 
 def answers_needed(frame: pl.DataFrame, column: str) -> pl.DataFrame:

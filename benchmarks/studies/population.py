@@ -22,6 +22,7 @@ from torch import Tensor
 
 from benchmarks.studies import store
 from benchmarks.studies.experiment import FIT_OPTIONS
+from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.studies.settings_study import SEARCH
 from benchmarks.tables import format_table
 from botorch_binary_context.context import ContextSpace
@@ -225,18 +226,15 @@ def write_report(root: Path) -> Path:
     table = store.read_table(_path(root))
     if table is None:
         raise InputDataError(f"Expected results of ``run {NAME}`` in {root}.")
-    conclusions = root / NAME / "conclusions.md"
     sections = [
         f"# The study `{NAME}`\n\nThe acuity in logMAR that the recommended lens loses "
         f"(mean ± standard error over {table['patient'].n_unique()} new patients), by "
         "the number of letters and by what the model knows of earlier patients of the "
         f"same population. `python -m benchmarks run {NAME}` makes it.",
-        conclusions.read_text(encoding="utf-8").strip() if conclusions.exists() else "",
+        read_conclusions(root / NAME),
         format_regrets(table),
     ]
-    path = root / NAME / "report.md"
-    path.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
-    return path
+    return write_sections(root / NAME, sections)
 
 
 def format_regrets(table: pl.DataFrame) -> str:

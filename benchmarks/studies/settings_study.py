@@ -29,6 +29,7 @@ from benchmarks.studies.experiment import (
     draw_labels,
     draw_randomness,
 )
+from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
 from botorch_binary_context.experiment import Settings
 from botorch_binary_context.experiment.prior import make_prior
@@ -130,19 +131,14 @@ class SettingsStudy:
         folder = root / self.name
         tables = [store.read_table(p) for p in sorted(folder.glob("*.parquet"))]
         frame = pl.concat([table for table in tables if table is not None])
-        conclusions = folder / "conclusions.md"
         sections = [
             f"# The study `{self.name}`\n\n{self.title} "
             f"`python -m benchmarks run {self.name}` makes it.",
-            conclusions.read_text(encoding="utf-8").strip()
-            if conclusions.exists()
-            else "",
+            read_conclusions(folder),
             "## Mean regret over problems\n\n" + format_means(frame, self.ways),
             "## Regret at the end, by problem\n\n" + format_problems(frame, self.ways),
         ]
-        path = folder / "report.md"
-        path.write_text("\n\n".join(filter(None, sections)) + "\n", encoding="utf-8")
-        return path
+        return write_sections(folder, sections)
 
 
 def run_experiments(
