@@ -111,83 +111,51 @@ def _add_values(parser: _Parser, option: str, description: str) -> None:
     )
 
 
-def _make_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog=PROGRAM, description="Run an experiment, trial by trial.")
-    parser.add_argument(
-        "--version", action=_Version, nargs=0, help="show the version and exit"
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+class _Commands:
+    """The commands, as they are added to a parser one after the other."""
 
-    def add(command: str, description: str, *names: str) -> _Parser:
+    def __init__(self, parser: _Parser) -> None:
+        self._commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(self, command: str, description: str, *names: str) -> _Parser:
+        """Add a command with positional arguments, run by a function of a module."""
         name = command.rpartition(".")[2].removesuffix("_")
-        sub = commands.add_parser(name, help=description, description=description)
+        sub = self._commands.add_parser(name, help=description, description=description)
         for positional in names:
             sub.add_argument(positional)
         sub.set_defaults(command=command)
         return sub
 
-    scripted = [
-        new := add("beginning.new", "begin an experiment", "config"),
-        ask := add("questions.ask", "get the next trial", "journal"),
-        tell := add("answers.tell", "give the answer of a trial", "journal"),
-        correct := add("answers.correct", "change an answer", "journal"),
-        undo := add("answers.undo", "take back the last answer", "journal"),
-        own := add("answers.add", "add a trial of one's own", "journal", "outcome"),
-        notes := add("answers.describe_", "note or show what it is about", "journal"),
-        add("answers.history", "show what happened", "journal"),
-        withdraw := add("answers.withdraw", "give up a trial", "journal"),
-        exclude := add("answers.exclude", "keep a trial from the model", "journal"),
-        include := add("answers.include", "let the model use it again", "journal"),
-        add("answers.status", "count trials, list pending ones", "journal"),
-        advice := add("questions.recommend", "show the best parameters", "journal"),
-        add("csv_files.import_", "add the trials of a CSV file", "journal", "file"),
-        demo := add("questions.demo", "run an experiment with a simulated person"),
-    ]
-    scripted.append(serve := add("serving.serve", "show experiments in the browser"))
-    scripted.append(aepsych := add("endpoint.aepsych", "answer AEPsych's clients"))
-    aepsych.add_argument("journal", help="the file to make, or to continue")
-    aepsych.add_argument("--port", type=int, default=5555, help="0 for any free one")
-    aepsych.add_argument(
-        "--config", help="AEPsych's configuration, if no client is to send one"
-    )
-    for sub in scripted:
+    def add_scripted(self, command: str, description: str, *names: str) -> _Parser:
+        """Add a command that prints JSON if it is asked to."""
+        sub = self.add(command, description, *names)
         sub.add_argument("--json", action="store_true", help="print JSON, for scripts")
+        return sub
+
+
+def _make_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog=PROGRAM, description="Run an experiment, trial by trial.")
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show the version and exit"
+    )
+    commands = _Commands(parser)
+    _add_beginning(commands)
+    _add_answers(commands)
+    _add_changes(commands)
+    _add_questions(commands)
+    _add_files(commands)
+    _add_pages(commands)
+    return parser
+
+
+def _add_beginning(commands: _Commands) -> None:
+    new = commands.add_scripted("beginning.new", "begin an experiment", "config")
     new.add_argument("journal", nargs="?", help="the file to make")
     new.add_argument(
         "--example", choices=EXAMPLES, help="write a commented CONFIG to begin with"
     )
-    for sub in (tell, correct, withdraw, exclude, include):
-        sub.add_argument("id", type=int)
-    for sub in (tell, correct):
-        sub.add_argument(
-            "outcome",
-            help="pass or fail; of duels, first or second; or tie, a rating, sure-pass",
-        )
-    undo.add_argument("id", type=int, nargs="?", help="another answer than the last")
-    notes.add_argument("notes", nargs="*", metavar="NAME=VALUE")
-    own.add_argument("values", nargs="+", metavar="NAME=VALUE", help="what was shown")
-    own.add_argument("--unused", action="store_true", help="keep it from the model")
-    _add_values(tell, "--shown", "what was shown, if it was something else")
-    for sub in (tell, own):
-        sub.add_argument("--reaction-time", type=float, metavar="SECONDS")
-        sub.add_argument("--rater", help="who answered")
-    for sub in (new, tell, own):
-        _add_values(sub, "--note", "anything to note, by a free name")
-    ask.add_argument("-n", type=int, help="ask so many trials at once")
-    _add_values(ask, "--context", "the value of a context that is given")
-    _add_values(
-        advice, "--context", "where to predict success; by default at the reference"
-    )
-    _add_values(advice, "--at", "other parameters to predict for; of a map, where")
-    demo.add_argument("journal", nargs="?", help="a file to make and keep")
-    demo.add_argument("--trials", type=int, default=50)
-    demo.add_argument(
-        "--page", action="store_true", help="show it in the browser, as an eye chart"
-    )
-    for sub in (demo, serve):
-        sub.add_argument("--port", type=int, default=8765, help="0 for any free one")
-        sub.add_argument("--open", action="store_true", help="open the browser")
-    session = add("session.run", "ask trial after trial at a prompt")
+    _add_values(new, "--note", "anything to note, by a free name")
+    session = commands.add("session.run", "ask trial after trial at a prompt")
     session.add_argument("journals", nargs="+", metavar="journal")
     session.add_argument("--trials", type=int, help="stop after so many answers")
     session.add_argument(
@@ -196,11 +164,98 @@ def _make_parser() -> argparse.ArgumentParser:
         default="turn",
         help="how several experiments alternate",
     )
-    _add_server_options(serve)
-    add("questions.plot", "save a picture", "journal", "figure")
-    export = add("csv_files.export", "write all trials as CSV", "journal")
+    ask = commands.add_scripted("questions.ask", "get the next trial", "journal")
+    ask.add_argument("-n", type=int, help="ask so many trials at once")
+    _add_values(ask, "--context", "the value of a context that is given")
+
+
+def _add_answers(commands: _Commands) -> None:
+    tell = commands.add_scripted(
+        "answers.tell", "give the answer of a trial", "journal"
+    )
+    tell.add_argument("id", type=int)
+    _add_outcome(tell)
+    _add_values(tell, "--shown", "what was shown, if it was something else")
+    own = commands.add_scripted(
+        "answers.add", "add a trial of one's own", "journal", "outcome"
+    )
+    own.add_argument("values", nargs="+", metavar="NAME=VALUE", help="what was shown")
+    own.add_argument("--unused", action="store_true", help="keep it from the model")
+    for sub in (tell, own):
+        sub.add_argument("--reaction-time", type=float, metavar="SECONDS")
+        sub.add_argument("--rater", help="who answered")
+        _add_values(sub, "--note", "anything to note, by a free name")
+
+
+def _add_outcome(parser: _Parser) -> None:
+    parser.add_argument(
+        "outcome",
+        help="pass or fail; of duels, first or second; or tie, a rating, sure-pass",
+    )
+
+
+def _add_changes(commands: _Commands) -> None:
+    correct = commands.add_scripted("answers.correct", "change an answer", "journal")
+    correct.add_argument("id", type=int)
+    _add_outcome(correct)
+    undo = commands.add_scripted("answers.undo", "take back the last answer", "journal")
+    undo.add_argument("id", type=int, nargs="?", help="another answer than the last")
+    for command, description in (
+        ("answers.withdraw", "give up a trial"),
+        ("answers.exclude", "keep a trial from the model"),
+        ("answers.include", "let the model use it again"),
+    ):
+        sub = commands.add_scripted(command, description, "journal")
+        sub.add_argument("id", type=int)
+    notes = commands.add_scripted(
+        "answers.describe_", "note or show what it is about", "journal"
+    )
+    notes.add_argument("notes", nargs="*", metavar="NAME=VALUE")
+
+
+def _add_questions(commands: _Commands) -> None:
+    commands.add_scripted("answers.history", "show what happened", "journal")
+    commands.add_scripted(
+        "answers.status", "count trials, list pending ones", "journal"
+    )
+    advice = commands.add_scripted(
+        "questions.recommend", "show the best parameters", "journal"
+    )
+    _add_values(
+        advice, "--context", "where to predict success; by default at the reference"
+    )
+    _add_values(advice, "--at", "other parameters to predict for; of a map, where")
+
+
+def _add_files(commands: _Commands) -> None:
+    commands.add("questions.plot", "save a picture", "journal", "figure")
+    export = commands.add("csv_files.export", "write all trials as CSV", "journal")
     export.add_argument("file", nargs="?", help="by default the standard output")
-    return parser
+    commands.add_scripted(
+        "csv_files.import_", "add the trials of a CSV file", "journal", "file"
+    )
+
+
+def _add_pages(commands: _Commands) -> None:
+    demo = commands.add_scripted(
+        "questions.demo", "run an experiment with a simulated person"
+    )
+    demo.add_argument("journal", nargs="?", help="a file to make and keep")
+    demo.add_argument("--trials", type=int, default=50)
+    demo.add_argument(
+        "--page", action="store_true", help="show it in the browser, as an eye chart"
+    )
+    serve = commands.add_scripted("serving.serve", "show experiments in the browser")
+    for sub in (demo, serve):
+        sub.add_argument("--port", type=int, default=8765, help="0 for any free one")
+        sub.add_argument("--open", action="store_true", help="open the browser")
+    _add_server_options(serve)
+    aepsych = commands.add_scripted("endpoint.aepsych", "answer AEPsych's clients")
+    aepsych.add_argument("journal", help="the file to make, or to continue")
+    aepsych.add_argument("--port", type=int, default=5555, help="0 for any free one")
+    aepsych.add_argument(
+        "--config", help="AEPsych's configuration, if no client is to send one"
+    )
 
 
 def _add_server_options(serve: argparse.ArgumentParser) -> None:
