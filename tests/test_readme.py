@@ -45,7 +45,7 @@ def test_names_in_the_table_exist() -> None:
     table = README.read_text().split("## What else it can do")[1].split("```")[0]
     names = set(re.findall(r"\b[A-Z][a-z]+[A-Z]\w+", table))
     assert len(names) > 5
-    assert names <= set(botorch_binary_context.__all__) | {"BoTorch"}
+    assert names <= set(botorch_binary_context.__all__) | {"PsychoPy"}
 
 
 def ranking(study: str) -> dict[str, list[str]]:

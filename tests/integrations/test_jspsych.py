@@ -179,7 +179,7 @@ class TestPlugin:
 
     def test_too_late(self, page: tuple[Any, Experiment]) -> None:
         opened, experiment = page
-        self.start(opened, trial_duration=30)
+        self.start(opened, trial_duration=2000)
         data = self.result(opened)
         assert (data["response"], data["outcome"], data["rt"]) == (None, None, None)
         assert experiment.trials[0].status == "withdrawn"
@@ -209,8 +209,8 @@ class TestPlugin:
                 route.fetch()
             route.abort()
 
-        self.start(opened)
         opened.route("**/tell", fail_once)
+        self.start(opened)
         opened.keyboard.press("p")
         assert self.result(opened)["outcome"] == "pass"
         assert len(attempts) >= 2

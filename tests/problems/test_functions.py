@@ -68,7 +68,7 @@ class TestValues(StrictTestCase):
             with self.subTest(benchmark.name):
                 values = benchmark.make_function()(double(row["points"]))
                 found = -authors_form(benchmark.name, values)
-                expected = double(row["value_to_maximize"])
+                expected = double(row["value_to_maximise"])
                 torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-10)
 
     def test_single_precision(self) -> None:
