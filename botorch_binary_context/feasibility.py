@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from botorch.models.transforms.input import Normalize
 from gpytorch.means import ConstantMean
 from torch import Tensor
@@ -84,7 +83,7 @@ def feasibility_gp(train_X: Tensor, train_Y: Tensor, space: ContextSpace) -> Bin
         The model, with a set of hyperparameters for each element of the batch.
     """
     mean = ConstantMean()
-    mean.initialize(constant=torch.tensor(PRIOR_MEAN)).requires_grad_(False)
+    mean.initialize(constant=PRIOR_MEAN).requires_grad_(False)
     kernel = default_covar_module(space.dim, train_X.shape[:-2])
     return BinaryGP(
         train_X,

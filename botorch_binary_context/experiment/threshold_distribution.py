@@ -72,7 +72,13 @@ class ThresholdDistribution:
     @property
     def mode(self) -> float:
         """The middle of the shortest interval that holds a fifth of the probability."""
-        starts = torch.linspace(0.0, 1.0 - MODE_SHARE, 401, dtype=self.values.dtype)
+        starts = torch.linspace(
+            0.0,
+            1.0 - MODE_SHARE,
+            401,
+            dtype=self.values.dtype,
+            device=self.values.device,
+        )
         low = self._invert(starts)
         high = self._invert(starts + MODE_SHARE)
         shortest = (high - low).argmin()
