@@ -21,6 +21,7 @@ from benchmarks.studies.figures import (
     make_panels,
     save_figure,
 )
+from benchmarks.studies.fresh import ALTERNATIVES
 from benchmarks.studies.patient import draw_patient
 from benchmarks.studies.refraction import (
     INFERENCES,
@@ -92,7 +93,8 @@ def _describe_patient() -> str:
 def _describe_surrogates(analysis: Analysis) -> str:
     """What the surrogates are, each in terms of the one before it."""
     shown = set(map(parse_surrogate, analysis.study.functions))
-    table = INFERENCES if shown <= set(INFERENCES) else SURROGATES
+    tables = (ALTERNATIVES, INFERENCES, SURROGATES)
+    table = next(table for table in tables if shown <= set(table))
     rows = [
         f"- `{name}`{'' if name in shown else ' (not in this study)'}: {surrogate.adds}"
         for name, surrogate in table.items()

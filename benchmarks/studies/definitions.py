@@ -341,10 +341,29 @@ _FRESH = (
                 partial(refraction.anywhere_case, patients=fresh.PATIENTS), inference
             ),
             rules=("ucb99-ald", "ucb-ald", "ts-ald", "mkg", "cjes", "bald"),
-            functions=refraction.name_cases((2, 5, 8), ("power",)),
+            functions=(
+                *refraction.name_cases((2, 5, 8), ("power",)),
+                refraction.name_case(5, "default"),
+            ),
             seeds=100,
         )
         for suffix, inference in (("", _LAPLACE), ("-ep", _EP))
+    ),
+    replace(
+        _TUNED["refraction-inference"],
+        name="fresh-alternatives",
+        case=fresh.fresh(
+            partial(
+                refraction.inference_case,
+                surrogates=fresh.ALTERNATIVES,
+                patients=fresh.PATIENTS,
+            ),
+            _EP,
+        ),
+        rules=("ucb99-ald", "ts-ald", "mkg"),
+        functions=refraction.name_cases([5], fresh.ALTERNATIVES),
+        seeds=100,
+        iterations=150,
     ),
 )
 #: The studies by their names.

@@ -14,12 +14,24 @@ from typing import Any
 
 from torch import Tensor
 
+from benchmarks.studies import refraction
 from benchmarks.studies.cases import Case
 from botorch_binary_context.inference import Inference
 from botorch_binary_context.models.latent_gp import LatentGP
 
 #: The seed of the prescriptions of fresh patients.
 PATIENTS = 20_261_118
+
+#: The package's default of power vectors, with few alternatives to choose from.
+ALTERNATIVES = {
+    f"{number} alternatives": refraction.Surrogate(
+        f"`power`, by expectation propagation, with {number} alternatives",
+        refraction.with_expectation_propagation,
+        True,
+        num_alternatives=number,
+    )
+    for number in (2, 4, 10)
+}
 
 MakeCase = Callable[[str, Any, int], Case]
 

@@ -10,6 +10,7 @@ from benchmarks.studies import (
     ax_readme,
     coverage,
     default_settings,
+    known_physics,
     mixed_duels,
     population,
 )
@@ -20,6 +21,7 @@ OWN_STUDIES: dict[str, Any] = {
     ax_duels.NAME: ax_duels,
     ax_readme.NAME: ax_readme,
     coverage.NAME: coverage,
+    known_physics.NAME: known_physics,
     mixed_duels.STUDY.name: mixed_duels.STUDY,
     population.NAME: population,
     default_settings.STUDY.name: default_settings.STUDY,

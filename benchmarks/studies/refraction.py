@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -415,22 +415,30 @@ def anywhere_case(
     )
 
 
-def inference_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
+def inference_case(
+    name: str,
+    fitted: PaperSurrogate,
+    seeds: int,
+    surrogates: Mapping[str, Surrogate] = INFERENCES,
+    patients: int = OTHER_SEED,
+) -> Case:
     r"""Other patients than those of the other studies, and one way of inference.
 
     Args:
         name: The name of the case.
         fitted: Not used.
         seeds: The number of patients.
+        surrogates: The table that the surrogate is named in.
+        patients: The seed of their prescriptions.
 
     Returns:
         The case.
     """
-    surrogate = INFERENCES[parse_surrogate(name)]
+    surrogate = surrogates[parse_surrogate(name)]
     problem = RefractionProblem(
         parse_slope(name),
         num_alternatives=surrogate.num_alternatives,
-        prescription=draw_prescriptions(seeds, seed=OTHER_SEED),
+        prescription=draw_prescriptions(seeds, patients),
         reference_size=surrogate.reference_size,
     )
     return Case(

@@ -33,8 +33,9 @@ class TestStudies(StrictTestCase):
             "fresh-duels-ep": (9, 34, 40),
             "fresh-threshold": (13, 34, 20),
             "fresh-threshold-ep": (12, 34, 20),
-            "fresh-refraction-anywhere": (6, 3, 100),
-            "fresh-refraction-anywhere-ep": (6, 3, 100),
+            "fresh-refraction-anywhere": (6, 4, 100),
+            "fresh-refraction-anywhere-ep": (6, 4, 100),
+            "fresh-alternatives": (3, 3, 100),
         }
         self.assertEqual(sizes, expected)
         lengths = {name: study.iterations for name, study in STUDIES.items()}
@@ -44,6 +45,7 @@ class TestStudies(StrictTestCase):
         self.assertEqual(lengths.pop("refraction-inference"), 100)
         self.assertEqual(lengths.pop("fresh-refraction-anywhere"), 150)
         self.assertEqual(lengths.pop("fresh-refraction-anywhere-ep"), 150)
+        self.assertEqual(lengths.pop("fresh-alternatives"), 150)
         self.assertEqual(set(lengths.values()), {60})
 
     def test_paper_tables(self) -> None:

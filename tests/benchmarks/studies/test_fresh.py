@@ -18,7 +18,7 @@ from tests.helpers import uniform
 def task(study: str, function: str = "Levy", rule: str = "random") -> Task:
     fitted = (
         refraction.load(function)
-        if "refraction" in study
+        if function.startswith("slope")
         else stub_hyperparameters(function)
     )
     return Task(study, function, rule, 2, 2, fitted)
@@ -47,6 +47,9 @@ def test_fresh_patients() -> None:
     again: Any = make_case(task("fresh-refraction-anywhere-ep", name)).problem
     assert not torch.equal(known.prescription, new.prescription)
     assert torch.equal(again.prescription, new.prescription)
+    two: Any = make_case(task("fresh-alternatives", "slope 5, 2 alternatives")).problem
+    assert torch.equal(two.prescription, new.prescription)
+    assert float(two.likelihood.guess_rate) == 0.5
 
 
 def test_a_task_runs() -> None:

@@ -1,0 +1,226 @@
+r"""
+``python -m benchmarks run questplus``: QUEST+ that is given the physics of lenses.
+
+A limit to compare with: the examination of somebody who knows how every lens blurs and
+how steep the patient's psychometric function is, and has to find the prescription
+alone. The package's models know neither. The patients are those of
+``fresh-refraction-anywhere``, the method is that of the package ``questplus``, which is
+looked for in ``.venv/peers``, where ``make test`` puts it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from botorch.exceptions import InputDataError
+from scipy.special import ndtr
+
+from benchmarks.studies import fresh, refraction, store
+from benchmarks.studies.experiment import derive_seed
+from benchmarks.studies.report_file import read_conclusions, write_sections
+from benchmarks.tables import format_table
+
+NAME = "questplus"
+SLOPE = 5.0
+ALTERNATIVES = (26, 2)
+PATIENTS, LETTERS = 40, 100
+CHECKPOINTS = (30, 60, 100)
+RANDOM_TRIALS = 5  # that the package's rules begin with
+# The grids: letter sizes, lenses to look through, and possible prescriptions.
+SIZES = np.arange(-0.6, 1.8, 0.1)
+LENSES = np.arange(-4.0, 4.1, 1.0)
+PRESCRIPTIONS = np.arange(-3.0, 3.1, 0.25)
+#: The package's results on the same patients, by alternatives: study and function.
+OURS = {
+    26: ("fresh-refraction-anywhere-ep", "slope 5, power"),
+    2: ("fresh-alternatives", "slope 5, 2 alternatives"),
+}
+
+
+def acuity(sphere: Any, cylinder: Any) -> Any:
+    r"""``log10(1 + β²)`` of the errors of a lens.
+
+    Args:
+        sphere: The error of the sphere in diopters.
+        cylinder: That of the cylinder.
+
+    Returns:
+        The visual acuity in logMAR.
+    """
+    return np.log10(1.0 + (sphere**2 + (sphere + cylinder) ** 2) / 2)
+
+
+def success_probability(
+    size: Any, sphere: Any, cylinder: Any, alternatives: int
+) -> Any:
+    r"""How likely a letter is read through a lens.
+
+    Args:
+        size: The letter size in logMAR.
+        sphere: The error of the sphere in diopters.
+        cylinder: That of the cylinder.
+        alternatives: The number of letters to choose from.
+
+    Returns:
+        The probability.
+    """
+    guess = 1.0 / alternatives
+    return guess + (1 - guess) * ndtr(SLOPE * (size - acuity(sphere, cylinder)))
+
+
+def make_staircase(alternatives: int) -> Any:
+    r"""QUEST+ of the prescription, with everything else known.
+
+    Args:
+        alternatives: The number of letters to choose from.
+
+    Returns:
+        A ``questplus.QuestPlus``.
+    """
+    sys.path.append(str(Path(sys.prefix) / "peers"))
+    questplus = import_module("questplus")
+    xarray = import_module("xarray")
+
+    class Lenses(questplus.QuestPlus):
+        def _gen_likelihoods(self) -> Any:
+            domains = {**self.stim_domain, **self.param_domain}
+            size, sphere, cylinder, best_sphere, best_cylinder = np.meshgrid(
+                *domains.values(), indexing="ij", sparse=True
+            )
+            read = success_probability(
+                size, sphere - best_sphere, cylinder - best_cylinder, alternatives
+            )
+            return xarray.DataArray(
+                np.stack([read, 1 - read]),
+                dims=["read", *domains],
+                coords={**self.outcome_domain, **domains},
+            )
+
+    return Lenses(
+        stim_domain={"size": SIZES, "sphere": LENSES, "cylinder": LENSES},
+        param_domain={"best_sphere": PRESCRIPTIONS, "best_cylinder": PRESCRIPTIONS},
+        outcome_domain={"read": [1, 0]},
+        func="norm_cdf",  # not used: the likelihoods are those above
+        stim_scale="linear",
+    )
+
+
+def examine(patient: int, alternatives: int) -> list[dict[str, Any]]:
+    r"""Examine a patient.
+
+    Args:
+        patient: The number of the patient.
+        alternatives: The number of letters to choose from.
+
+    Returns:
+        A row for every letter.
+    """
+    lens = refraction.draw_prescriptions(patient + 1, fresh.PATIENTS)[patient].tolist()
+    generator = np.random.default_rng(derive_seed(NAME, alternatives, patient))
+    staircase = make_staircase(alternatives)
+    rows = []
+    for letter in range(1, LETTERS + 1):
+        stimulus = staircase.next_stim
+        errors = stimulus["sphere"] - lens[0], stimulus["cylinder"] - lens[1]
+        chance = success_probability(stimulus["size"], *errors, alternatives)
+        outcome = {"read": int(generator.random() < chance)}
+        staircase.update(stim=stimulus, outcome=outcome)
+        found = staircase.param_estimate
+        loss = acuity(found["best_sphere"] - lens[0], found["best_cylinder"] - lens[1])
+        rows.append(
+            {
+                "alternatives": alternatives,
+                "patient": patient,
+                "letter": letter,
+                "regret": float(loss),
+            }
+        )
+    return rows
+
+
+def run(arguments: argparse.Namespace) -> None:
+    r"""Examine the patients that are missing, and store each.
+
+    Args:
+        arguments: The parsed command line; ``--seeds`` is the number of patients.
+    """
+    torch.set_num_threads(1)
+    path = _path(arguments.output)
+    table = store.read_table(path)
+    done = set()
+    if table is not None:
+        done = set(table.select("alternatives", "patient").iter_rows())
+    for patient in range(arguments.seeds or PATIENTS):
+        for alternatives in ALTERNATIVES:
+            if (alternatives, patient) in done:
+                continue
+            rows = pl.DataFrame(examine(patient, alternatives))
+            table = rows if table is None else pl.concat([table, rows])
+            store.save(table, path)
+            print(f"{NAME}: patient {patient}, {alternatives} alternatives", flush=True)
+
+
+def _path(root: Path) -> Path:
+    return root / NAME / "results.parquet"
+
+
+def write_report(root: Path) -> Path:
+    r"""Write the report, with the package's results on the same patients beside it.
+
+    Args:
+        root: The folder of all results.
+
+    Returns:
+        The path of the Markdown file.
+    """
+    table = store.read_table(_path(root))
+    if table is None:
+        raise InputDataError(f"Expected results of ``run {NAME}`` in {root}.")
+    title = " ".join((__doc__ or "").split("\n\n")[1].split())
+    sections = [
+        f"# The study `{NAME}`\n\n{title} `python -m benchmarks run {NAME}` makes it. "
+        "The acuity in logMAR that the recommended lens loses, mean ± standard error "
+        "(worst), by the number of letters; the patients of the package's rules are "
+        "all those of their study.",
+        read_conclusions(root / NAME),
+        format_table(
+            ["alternatives", "method", *(f"{n} letters" for n in CHECKPOINTS)],
+            [
+                row
+                for alternatives in ALTERNATIVES
+                for row in _compare(table, alternatives, root)
+            ],
+        ),
+    ]
+    return write_sections(root / NAME, sections)
+
+
+def _compare(table: pl.DataFrame, alternatives: int, root: Path) -> list[list[str]]:
+    """QUEST+ and every rule of the package's study, a row each."""
+    mine = table.filter(pl.col("alternatives") == alternatives)
+    rows = [[str(alternatives), "QUEST+", *_cells(mine, 0)]]
+    study, function = OURS[alternatives]
+    frame = store.load(root / study)
+    frame = frame.filter(pl.col("function") == function).select(
+        "rule", letter="iteration", regret=-pl.col("score")
+    )
+    for (rule,), group in frame.group_by("rule", maintain_order=True):
+        rows.append([str(alternatives), f"`{rule}`", *_cells(group, RANDOM_TRIALS)])
+    return rows
+
+
+def _cells(frame: pl.DataFrame, before: int) -> list[str]:
+    """Mean, standard error and worst at the checkpoints."""
+    cells = []
+    for letters in CHECKPOINTS:
+        values = frame.filter(pl.col("letter") == letters - before)["regret"].to_numpy()
+        error = values.std(ddof=1) / len(values) ** 0.5
+        cells.append(f"{values.mean():.3f} ± {error:.3f} ({values.max():.3f})")
+    return cells
