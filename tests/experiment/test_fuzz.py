@@ -17,7 +17,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from botorch_binary_context.experiment import Experiment
+from botorch_binary_context.experiment import Experiment, Trial
 from tests.experiment.simulation import FIXED, MIXED, duels, pass_fail
 
 WRONG_OUTCOMES: list[Any] = ["", "maybe", None, 2, -1, 0.5, float("nan"), [], object()]
@@ -98,12 +98,21 @@ class Calls(RuleBasedStateMachine):
 
     @rule(handle=HANDLES, rater=st.sampled_from([None, "Ada"]))
     def ask(self, handle: int, rater: str | None) -> None:
-        trial = self.call(handle, "ask", rater=rater)
-        assert trial.id == len(self.trials) + 1
-        pending = [m.values for m in self.trials if m.status == "pending"]
-        assert trial.values not in pending
-        self.trials.append(Model(trial.values, rater=rater))
-        self.events.append("asked")
+        self.expect_asked([self.call(handle, "ask", rater=rater)], rater)
+
+    @rule(handle=HANDLES, n=st.integers(1, 3), rater=st.sampled_from([None, "Ada"]))
+    def ask_several(self, handle: int, n: int, rater: str | None) -> None:
+        trials = self.call(handle, "ask", n, rater=rater)
+        assert len(trials) == n
+        self.expect_asked(trials, rater)
+
+    def expect_asked(self, trials: list[Trial], rater: str | None) -> None:
+        for trial in trials:
+            assert trial.id == len(self.trials) + 1
+            pending = [m.values for m in self.trials if m.status == "pending"]
+            assert trial.values not in pending
+            self.trials.append(Model(trial.values, rater=rater))
+            self.events.append("asked")
 
     @rule(handle=HANDLES, data=st.data(), outcome=OUTCOMES, details=DETAILS)
     def tell(
@@ -159,8 +168,21 @@ class Calls(RuleBasedStateMachine):
             with pytest.raises(UnsupportedError, match="an answer to undo"):
                 self.call(handle, "undo")
             return
-        number = self.order.pop()
+        number = self.order[-1]
         assert self.call(handle, "undo").id == number
+        self.expect_undone(number)
+
+    @rule(handle=HANDLES, data=st.data())
+    def undo_one(self, handle: int, data: st.DataObject) -> None:
+        number, model = self.draw(data)
+        if model.status != "answered":
+            self.refused(lambda: self.call(handle, "undo", number))
+            return
+        assert self.call(handle, "undo", number).id == number
+        self.expect_undone(number)
+
+    def expect_undone(self, number: int) -> None:
+        self.order.remove(number)
         model = self.trials[number - 1]
         if number in self.before:
             vars(model).update(self.before.pop(number))
@@ -204,6 +226,8 @@ class Calls(RuleBasedStateMachine):
             self.refused(lambda w=wrong: self.call(handle, "correct", w, 1))
             for name in ("withdraw", "exclude", "include"):
                 self.refused(lambda n=name, w=wrong: self.call(handle, n, w))
+            if wrong is not None:  # which is the last answer
+                self.refused(lambda w=wrong: self.call(handle, "undo", w))
 
     @rule(handle=HANDLES)
     def reopen(self, handle: int) -> None:
@@ -240,7 +264,7 @@ class Calls(RuleBasedStateMachine):
         found = [{name: getattr(t, name) for name in vars(Model({}))} for t in trials]
         assert found == [vars(model) for model in self.trials]
         positions = {t.position: t.id for t in trials if t.position is not None}
-        assert [positions[i + 1] for i in range(len(positions))] == self.order
+        assert [positions[position] for position in sorted(positions)] == self.order
         assert [event.kind for event in experiment.history] == self.events
         assert experiment.metadata == self.metadata
 
