@@ -62,9 +62,22 @@ def check_rater(rater: Any) -> str | None:
     Returns:
         The name, or None.
     """
-    if rater is not None and (not isinstance(rater, str) or not rater.strip()):
-        raise InputDataError(f"Expected ``rater`` to be a text, but got {rater!r}.")
-    return rater
+    return None if rater is None else check_text("rater", rater)
+
+
+def check_text(name: str, text: Any) -> str:
+    r"""Check a text.
+
+    Args:
+        name: What to call it in a message.
+        text: What was given.
+
+    Returns:
+        The text.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise InputDataError(f"Expected ``{name}`` to be a text, but got {text!r}.")
+    return text
 
 
 def check_time(reaction_time: Any) -> float:

@@ -19,6 +19,7 @@ from botorch_binary_context.experiment.details import (
     check_id,
     check_metadata,
     check_rater,
+    check_text,
     check_time,
 )
 from botorch_binary_context.experiment.events import Event
@@ -358,10 +359,11 @@ class Logbook:
         Args:
             rows: One mapping for each trial, as :class:`csv.DictReader` gives them: the
                 names of ``trial.values`` and "outcome", and where they are known "use"
-                or "used", "rater", "reaction_time", "asked_at" and "closed_at". Other
-                columns are kept as ``extra``. If there is a column "status", the rows
-                that are not "answered" are left out, so that the table of another
-                experiment can be imported.
+                or "used", "rater", "reaction_time", "chosen_by", "asked_at",
+                "closed_at", and "asked." with a name of ``trial.values`` for what was
+                to be shown. Other columns are kept as ``extra``. If there is a column
+                "status", the rows that are not "answered" are left out, so that the
+                table of another experiment can be imported.
 
         Returns:
             The new trials.
@@ -389,6 +391,9 @@ class Logbook:
         outcome = self.feedback.parse(answer.pop("outcome"))
         rater = answer.pop("rater")
         reaction_time = answer.pop("reaction_time")
+        chosen_by = answer.pop("chosen_by")
+        if chosen_by is not None:
+            answer["chosen_by"] = check_text("chosen_by", chosen_by)
         answer |= self._details(rater, reaction_time, extra)
         return context, sides, {**answer, "outcome": outcome}
 

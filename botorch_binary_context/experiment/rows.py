@@ -4,23 +4,24 @@ Trials as rows of a table, for example of a CSV file.
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from botorch.exceptions import InputDataError
 
+from botorch_binary_context.experiment.notes import read_note
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import Values
-from botorch_binary_context.experiment.trial import SIDE_NAMES
+from botorch_binary_context.experiment.trial import ASKED, SIDE_NAMES
 from botorch_binary_context.experiment.variables import Categorical, Integer, Value
 
 _TRUE = ("1", "true", "yes")
 _FALSE = ("0", "false", "no")
+# Columns of an answer that are taken as they are.
+_TEXTS = ("rater", "reaction_time", "chosen_by")
 #: Columns of an exported table that mean nothing in another experiment.
-_DROPPED = ("id", "status", "chosen_by", "asked", "extra")
+_DROPPED = ("id", "status", "asked", "extra")
 
 
 def value_names(settings: Settings) -> dict[str, Any]:
@@ -113,40 +114,53 @@ def read_row(
         row: Texts or values by the names of columns.
 
     Returns:
-        The values; the columns of the answer, of which "outcome", "rater" and
-        "reaction_time" are as they were given; and all other columns.
+        The values; the columns of the answer, of which "outcome", "rater",
+        "reaction_time" and "chosen_by" are as they were given; and all other columns
+        that are not empty.
     """
     named = value_names(settings)
+    asked = {f"{ASKED}.{name}": name for name in named}
     rest: dict[Any, Any] = {
-        k: v for k, v in row.items() if k not in named and k not in _DROPPED
+        k: v
+        for k, v in row.items()
+        if k not in named and k not in _DROPPED and k not in asked
     }
     values = {k: read_value(v, row[k]) for k, v in named.items() if k in row}
     if rest.get("outcome") in (None, ""):
         raise InputDataError("Expected a column ``outcome``, but got none or no value.")
     if None in rest:
         raise InputDataError(f"Expected a name for each cell, but got {rest[None]}.")
-    answer = {name: rest.pop(name, None) for name in ("rater", "reaction_time")}
+    answer = {name: rest.pop(name, None) for name in _TEXTS}
     answer = {name: None if v == "" else v for name, v in answer.items()}
+    answer[ASKED] = _read_asked(settings, row)
     answer["outcome"] = rest.pop("outcome")
     answer["used"] = _read_flag(rest.pop("use", rest.pop("used", True)))
     for name in ("asked_at", "closed_at"):
         if rest.get(name):
             answer[name] = _read_moment(name, rest[name])
         rest.pop(name, None)
-    return values, answer, {name: _read_note(cell) for name, cell in rest.items()}
+    noted = {name: read_note(cell) for name, cell in rest.items() if cell != ""}
+    if isinstance(row.get("extra"), Mapping) and "extra" not in named:
+        noted |= row["extra"]
+    return values, answer, noted
 
 
-def _read_note(cell: Any) -> Any:
-    """A cell as what it was before it was written down as a text."""
-    if not isinstance(cell, str):
-        return cell
-    try:
-        value = json.loads(cell)
-    except (ValueError, RecursionError):
-        return {"True": True, "False": False}.get(cell, cell)
-    is_finite = not isinstance(value, float) or math.isfinite(value)
-    is_kept = isinstance(value, int | float | list | dict) and is_finite
-    return value if is_kept else cell
+def _read_asked(settings: Settings, row: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What was to be shown, if a row says that something else was."""
+    named = value_names(settings)
+    asked: Any = {
+        name: row[f"{ASKED}.{name}"]
+        for name in named
+        if row.get(f"{ASKED}.{name}") not in (None, "")
+    }
+    if isinstance(row.get(ASKED), Mapping) and ASKED not in named:
+        asked = row[ASKED]
+    if not asked:
+        return None
+    asked = {k: read_value(named[k], v) if k in named else v for k, v in asked.items()}
+    context, sides = split_values(settings, asked, ASKED)
+    settings.encoder().encode(context, sides)
+    return {"context": context, "sides": list(sides)}
 
 
 def read_value(variable: Any, given: Any) -> Any:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from botorch_binary_context.experiment.variables import Value
 
 SIDE_NAMES = ("first", "second")
+#: What the columns of a table begin with that say what was to be shown.
+ASKED = "asked"
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,14 @@ class Trial:
         context: The values of the contexts, in the user's units.
         sides: The parameters that are shown: one set, or the two sides of a duel.
         chosen_by: The rule that chose it, "quasi-random", "catch" or "easy" for trials
-            in between, or "added" if it was not asked by the experiment.
+            in between, or "added" if it was not asked by the experiment. An imported
+            trial keeps what its table says.
         asked_at: When it was asked, in UTC.
         status: "pending", "answered" or "withdrawn".
         outcome: 1 or 0 if it was answered: passed or failed, or for duels the first or
             the second side preferred.
         closed_at: When it was answered or withdrawn.
-        position: Which answer it is, from 1, in the order they came.
+        position: A number from 1 that is larger for later answers.
         used: Whether the model learns from it.
         asked: What was to be shown, if something else was shown.
         rater: Who answers it.

@@ -128,7 +128,8 @@ class TrialLog:
             context: The values of the contexts.
             sides: The parameters.
             answer: The columns "outcome", "used", and of "rater", "reaction_time",
-                "extra", "asked_at" and "closed_at" those that are known.
+                "extra", "asked", "chosen_by", "asked_at" and "closed_at" those that
+                are known.
 
         Returns:
             The trial, with its id.
@@ -273,10 +274,11 @@ class TrialLog:
     def _before_answer(self, trial: Trial) -> dict[str, Any]:
         """The columns that an answer has changed, as they were before."""
         unanswered = {"outcome": None, "position": None}
-        if trial.chosen_by == ADDED:
+        history = self.history(trial.id)
+        if any(event.kind == "added" for event in history):
             return {**unanswered, "status": "withdrawn"}
         former = {**unanswered, "status": "pending", "closed_at": None}
-        for event in reversed(self.history(trial.id)):
+        for event in reversed(history):
             if event.kind in ("answered", "annotated"):
                 former |= event.old
             if event.kind == "answered":

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -284,16 +285,15 @@ class TestImport:
 
     def test_table_of_another_experiment(self, experiment: Experiment) -> None:
         """What was answered there, whatever else happened."""
-        experiment.tell(experiment.ask().id, 1, reaction_time=2.0, rater="Ada")
+        details = {"reaction_time": 2.0, "rater": "Ada", "extra": {"eye": None}}
+        experiment.tell(experiment.ask().id, 1, shown={"noise": 0.75}, **details)
         experiment.ask()
         rows = [
-            {**(row := t.to_dict()), **row.pop("values")} for t in experiment.trials
+            {**(row := t.to_dict()).pop("values"), **row} for t in experiment.trials
         ]
         (trial,) = experiment.import_table(json.loads(json.dumps(rows)))
         (original, *_) = experiment.trials
-        for name in ("values", "outcome", "rater", "reaction_time", "asked_at"):
-            assert getattr(trial, name) == getattr(original, name)
-        assert (trial.id, trial.chosen_by) == (3, "added")
+        assert trial == replace(original, id=3, position=2)
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -306,6 +306,8 @@ class TestImport:
             ({"use": "perhaps"}, "In row 2: Expected ``use`` to be true or false"),
             ({"asked_at": "noon"}, "In row 2: Expected ``asked_at`` to be a time as"),
             ({"reaction_time": "x"}, "In row 2: Expected ``reaction_time`` to be"),
+            ({"chosen_by": 3}, "In row 2: Expected ``chosen_by`` to be a text"),
+            ({"asked.noise": 1.0}, "In row 2: Expected ``asked`` to give a value for"),
             ({None: ["more"]}, "In row 2: Expected a name for each cell"),
         ],
     )

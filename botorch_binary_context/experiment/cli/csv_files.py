@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,13 +16,12 @@ from botorch_binary_context.experiment.cli.output import show
 from botorch_binary_context.experiment.feedback import Feedback
 from botorch_binary_context.experiment.files import prepare_output
 from botorch_binary_context.experiment.logbook import Logbook
-from botorch_binary_context.experiment.trial import Trial
+from botorch_binary_context.experiment.notes import write_note
+from botorch_binary_context.experiment.trial import ASKED, Trial
 
 #: Spreadsheets take a cell that begins with one of these for a formula.
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 GUARD = "'"
-#: What was to be shown, where something else was shown.
-ASKED = "asked"
 
 Cells = dict[Any, Any]
 
@@ -66,7 +64,7 @@ def write_csv(
 
     No two columns have one name: where a variable is called as something else is, its
     column begins with "shown.". A text that a spreadsheet would take for a formula gets
-    an apostrophe in front.
+    an apostrophe in front. What was noted under a free name is read back as it was.
 
     Args:
         feedback: What can be answered; outcomes are written as it shows them.
@@ -101,17 +99,12 @@ def read_csv(blank: Trial, path: str | Path) -> Iterator[Cells]:
                 yield {
                     names.get(key, key): _unguard(cell)
                     for key, cell in ((_unguard(k), v) for k, v in row.items())
-                    if key in names or not _is_noted(key, columns)
+                    if cell is not None and (key in names or key not in columns)
                 }
     except (csv.Error, UnicodeDecodeError) as error:
         raise InputDataError(
             f"Expected ``path`` to be a CSV file, but got {path}: {error}"
         ) from error
-
-
-def _is_noted(key: Any, columns: Mapping[str, str]) -> bool:
-    """Whether a column is about the trial where a variable has its name, or asked."""
-    return key in columns or str(key).startswith(f"{ASKED}.")
 
 
 def _to_cells(trial: Trial, feedback: Feedback) -> Cells:
@@ -126,7 +119,7 @@ def _to_cells(trial: Trial, feedback: Feedback) -> Cells:
     cells = {**about, **{columns[name]: value for name, value in values.items()}}
     cells |= {f"{ASKED}.{name}": value for name, value in asked.items()}
     for name, value in extra.items():
-        cells[_free_name(name, cells, "extra")] = value
+        cells[_free_name(name, cells, "extra")] = write_note(value)
     return cells
 
 
@@ -148,8 +141,6 @@ def _free_name(name: str, taken: Any, beginning: str) -> str:
 
 def _guard(cell: Any) -> Any:
     """Keep a text from being taken for a formula; numbers stay as they are."""
-    if isinstance(cell, dict | list):
-        cell = json.dumps(cell, ensure_ascii=False)
     if isinstance(cell, str) and cell.startswith((*FORMULA_SIGNS, GUARD)):
         return GUARD + cell
     return cell
