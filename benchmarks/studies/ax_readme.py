@@ -21,10 +21,11 @@ from scipy.special import log_ndtr
 
 from benchmarks.studies.ax_duels import read_results
 from benchmarks.studies.experiment import derive_seed
+from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
 
 NAME = "ax-readme"
-RULES = ("ucb-ald", "ucb99-ald", "mkg")
+RULES = ("ucb-ald", "ucb99-ald", "mkg", "cjes", "ts-ald", "bald")
 SEEDS, TRIALS, FIRST_TRIALS = 10, 25, 5
 OPTIMUM, NEAR = 0.7, 0.03
 FILE = "results.jsonl"
@@ -147,11 +148,10 @@ def write_report(root: Path) -> Path:
             )
         rows.append([f"`{rule}`", *cells])
     title = " ".join((__doc__ or "").split("\n\n")[1].split())
-    text = (
+    sections = [
         f"# The study `{NAME}`\n\nWithin {NEAR} of the optimum after {TRIALS} trials. "
-        f"{title} `python -m benchmarks run {NAME}` makes it.\n\n"
-        + format_table(["rule", "recommended", "the true parabola, fitted"], rows)
-    )
-    path = folder / "report.md"
-    path.write_text(text + "\n", encoding="utf-8")
-    return path
+        f"{title} `python -m benchmarks run {NAME}` makes it.",
+        read_conclusions(folder),
+        format_table(["rule", "recommended", "the true parabola, fitted"], rows),
+    ]
+    return write_sections(folder, sections)
