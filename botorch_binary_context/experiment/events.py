@@ -7,7 +7,7 @@ from __future__ import annotations
 import getpass
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -113,11 +113,38 @@ def read_events(tables: SealedTables, trial_id: int | None = None) -> list[Event
     Returns:
         The events in their order.
     """
+    return _select(tables, "trial = ? OR ? IS NULL", (trial_id, trial_id))
+
+
+def read_events_since_last(
+    tables: SealedTables, kind: str, trial_id: int
+) -> list[Event]:
+    r"""What happened to a trial from the last event of a kind on.
+
+    The table is read from its end, so it does not matter how much happened before.
+
+    Args:
+        tables: The tables of the journal.
+        kind: The kind of the first event.
+        trial_id: The id of the trial.
+
+    Returns:
+        The events in their order.
+    """
+    last = (
+        "SELECT number FROM events WHERE trial = ? AND kind = ? "
+        "ORDER BY number DESC LIMIT 1"
+    )
+    values = (trial_id, kind, trial_id)
+    return _select(tables, f"number >= ({last}) AND trial = ?", values)
+
+
+def _select(tables: SealedTables, condition: str, values: Sequence[Any]) -> list[Event]:
     environments = {
         key: dict(zip(_environment(), values, strict=True))
         for key, *values in tables.select("environments")
     }
-    rows = tables.select("events", "trial = ? OR ? IS NULL", (trial_id, trial_id))
+    rows = tables.select("events", condition, values)
     return [_make_event(row, environments) for row in rows]
 
 

@@ -90,7 +90,7 @@ class Experiment(Logbook):
             raise
         self._failed_fit: Sequence[Trial] = ()
         # The latest first; those that were prepared in vain drop out at the end.
-        self._prepared: deque[tuple[Any, Question | None]] = deque(maxlen=MAX_PREPARED)
+        self._prepared: deque[tuple[Any, Question]] = deque(maxlen=MAX_PREPARED)
         self._recent_fits: deque[tuple[Any, Any]] = deque(maxlen=MAX_PREPARED)
 
     @classmethod
@@ -184,7 +184,7 @@ class Experiment(Logbook):
                 questions = self._choose_in_turn(state, number, given)
                 with self._journal.transaction():
                     current = self._read_state()
-                    is_outdated = len(current.trials) > len(state.trials)
+                    is_outdated = current.num_trials > state.num_trials
                     by_rule = any(question is not None for question in questions)
                     if not (by_rule and is_outdated and repeats_left):
                         return self._write_down(questions, current, given, rater)
@@ -223,12 +223,14 @@ class Experiment(Logbook):
                 )
             supposed = state.suppose(number, label)
             question = self._choose(supposed, {})
-            self._prepared.appendleft((supposed.signature, question))
+            if question is not None:
+                self._prepared.appendleft((supposed.signature, question))
 
     def _read_state(self) -> State:
         with self._journal.reading():
-            answered = [trial for trial in self._journal.answered() if trial.used]
-            return State(self._journal.trials(), answered, self._journal.revision())
+            index = self._journal.index()
+            revision = self._journal.revision()
+            return State(index.num_trials, index.pending, index.learned, revision)
 
     def _choose(self, state: State, given: Values) -> Question | None:
         """What the rule wants; None if it is not its turn."""

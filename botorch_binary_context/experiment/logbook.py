@@ -115,14 +115,11 @@ class Logbook:
         from botorch.exceptions import InputDataError
 
         try:
-            trials = self.trials
+            counts = self.count()
         except InputDataError:
             return f"{place}, {kind}, closed)"
-        counts = [
-            f"{sum(t.status == status for t in trials)} {status}"
-            for status in ("answered", "pending", "withdrawn")
-        ]
-        return f"{place}, {kind}: {', '.join(counts)})"
+        numbers = [f"{number} {status}" for status, number in counts.items()]
+        return f"{place}, {kind}: {', '.join(numbers)})"
 
     @property
     def path(self) -> Path:
@@ -143,19 +140,45 @@ class Logbook:
     @property
     def pending(self) -> list[Trial]:
         """The trials that wait for their answers, in the order they were asked."""
-        trials = self._journal.trials()
-        return [_copy(trial) for trial in trials if trial.status == "pending"]
+        with self._journal.reading():
+            return [_copy(trial) for trial in self._journal.index().pending]
 
     @property
     def num_trials(self) -> int:
         """The number of trials, which is the last id."""
-        return len(self._journal.trials())
+        with self._journal.reading():
+            return self._journal.index().num_trials
 
     @property
     def num_answers(self) -> int:
         """The number of answers that the model learns from."""
-        trials = self._journal.trials()
-        return sum(trial.status == "answered" and trial.used for trial in trials)
+        with self._journal.reading():
+            return self._journal.index().num_learned
+
+    def count(self, rater: str | None = None) -> dict[str, int]:
+        r"""The numbers of trials by their status.
+
+        Args:
+            rater: Whose trials are counted; by default those of all.
+
+        Returns:
+            The numbers of trials that are "answered", "pending" and "withdrawn".
+        """
+        with self._journal.reading():
+            return self._journal.index().counts(rater)
+
+    def last_answer(self, rater: str | None = None) -> Trial | None:
+        r"""The trial that was answered last.
+
+        Args:
+            rater: By whom; by default by anybody.
+
+        Returns:
+            The trial, or None if there is none.
+        """
+        with self._journal.reading():
+            trial = self._journal.index().last_answer(rater)
+            return None if trial is None else _copy(trial)
 
     def trial(self, trial_id: int) -> Trial:
         r"""One trial.
@@ -179,10 +202,9 @@ class Logbook:
         Returns:
             The trial, whose values are empty texts.
         """
-        trials = self._journal.trials()
-        if trials:
-            context = trials[0].context
-            sides = trials[0].sides
+        if self.num_trials:
+            context = self.trial(1).context
+            sides = self.trial(1).sides
         else:  # takes torch
             context = self.settings.space.reference_context()
             side = {part.name: "" for part in self.settings.space.parts}

@@ -16,24 +16,21 @@ class State:
     r"""What a journal held at one moment.
 
     Attributes:
-        trials: All trials.
+        num_trials: The number of all trials.
+        pending: The trials that wait for their answers, in the order of their ids.
         answered: Those that the model uses, in the order of the answers.
         revision: That of the journal; None if something is only supposed.
     """
 
-    trials: Sequence[Trial]
+    num_trials: int
+    pending: Sequence[Trial]
     answered: Sequence[Trial]
     revision: int | None
 
     @property
-    def pending(self) -> list[Trial]:
-        """The trials that wait for their answers."""
-        return [trial for trial in self.trials if trial.status == "pending"]
-
-    @property
     def next_number(self) -> int:
         """The number of the next trial."""
-        return len(self.trials) + 1
+        return self.num_trials + 1
 
     @property
     def signature(self) -> tuple[Any, ...]:
@@ -51,12 +48,13 @@ class State:
         Returns:
             The state.
         """
-        trials = [
-            replace(t, status="answered", outcome=outcome) if t.id == trial_id else t
-            for t in self.trials
+        rest = [trial for trial in self.pending if trial.id != trial_id]
+        new = [
+            replace(trial, status="answered", outcome=outcome)
+            for trial in self.pending
+            if trial.id == trial_id and trial.used
         ]
-        new = [t for t in trials if t.id == trial_id and t.used]
-        return State(trials, [*self.answered, *new], revision=None)
+        return State(self.num_trials, rest, [*self.answered, *new], revision=None)
 
     def suppose_asked(self, trial: Trial) -> State:
         r"""The state after a trial that may be asked.
@@ -67,7 +65,8 @@ class State:
         Returns:
             The state.
         """
-        return replace(self, trials=[*self.trials, trial])
+        pending = [*self.pending, trial]
+        return replace(self, num_trials=self.num_trials + 1, pending=pending)
 
 
 def answers_of(trials: Sequence[Trial]) -> list[tuple[Any, ...]]:

@@ -17,10 +17,12 @@ from botorch_binary_context.experiment.events import (
     log_event,
     now,
     read_events,
+    read_events_since_last,
     to_json,
 )
 from botorch_binary_context.experiment.schema import TABLES
 from botorch_binary_context.experiment.trial import Trial, join_values
+from botorch_binary_context.experiment.trial_index import TrialIndex
 
 if TYPE_CHECKING:
     from botorch_binary_context.experiment.space import Values
@@ -45,14 +47,37 @@ class TrialLog:
         """
         self._connection = connection
         self._tables = SealedTables(connection.execute, TABLES)
-        self._trials: dict[int, Trial] = {}
-        self._seen = 0  # the last event that ``_trials`` knows of
+        self._index = TrialIndex()
+        self._seen = 0  # the last event that the index knows of
 
     def _forget(self) -> None:
         """Read all trials anew the next time."""
         with self._connection.lock:
-            self._trials = {}
+            self._index = TrialIndex()
             self._seen = 0
+
+    def index(self) -> TrialIndex:
+        r"""The trials as they are now; to be called while reading, and used there.
+
+        Only what has changed since the last call is read.
+
+        Returns:
+            The trials.
+        """
+        last = last_number(self._tables)
+        if self._seen == 0:
+            changed = self._tables.select("trials")
+        else:
+            changed = [self._row(i) for i in self._changed_since(self._seen)]
+        for row in changed:
+            self._index.put(_make_trial(row))
+        self._seen = last
+        return self._index
+
+    def _changed_since(self, number: int) -> list[int]:
+        """The ids of the trials that events after one are about."""
+        newer = self._tables.select("events", "number > ?", (number,))
+        return sorted({row[3] for row in newer if row[3] is not None})
 
     def revision(self) -> int:
         r"""The number of the last event, which every change of a trial raises.
@@ -82,10 +107,7 @@ class TrialLog:
             The trials.
         """
         with self._connection.reading():
-            for row in self._tables.select("trials", "revision > ?", (self._seen,)):
-                self._trials[row[0]] = _make_trial(row)
-            self._seen = last_number(self._tables)
-            return [self._trials[i] for i in sorted(self._trials)]
+            return self.index().trials
 
     def answered(self) -> list[Trial]:
         r"""The answered trials, in the order of the answers.
@@ -93,8 +115,8 @@ class TrialLog:
         Returns:
             The trials.
         """
-        answered = [t for t in self.trials() if t.status == "answered"]
-        return sorted(answered, key=lambda t: t.position or 0)
+        with self._connection.reading():
+            return self.index().answered
 
     def add_trial(
         self,
@@ -138,14 +160,10 @@ class TrialLog:
             "shown": _shown(context, sides),
             "chosen_by": ADDED,
             "status": "answered",
-            "position": self._num_answers() + 1,
+            "position": self.index().last_position + 1,
             "closed_at": now(),
         }
         return self._insert("added", {**columns, **answer})
-
-    def _num_answers(self) -> int:
-        query = "SELECT COALESCE(MAX(position), 0) FROM trials"
-        return self._connection.execute(query).fetchone()[0]
 
     def _insert(self, kind: str, columns: Mapping[str, Any]) -> Trial:
         trial_id = self._last_id() + 1
@@ -195,7 +213,7 @@ class TrialLog:
         """
         row = self._pending_row(trial_id)
         answer = {"status": "answered", "outcome": outcome, "closed_at": now()}
-        answer |= {"position": self._num_answers() + 1, **(details or {})}
+        answer |= {"position": self.index().last_position + 1, **(details or {})}
         former = dict(zip(TABLES["trials"], row, strict=True))["shown"]
         if "shown" in answer and to_json(answer["shown"]) != former:
             answer["asked"] = json.loads(former)
@@ -263,10 +281,10 @@ class TrialLog:
             not asked but added is withdrawn.
         """
         if trial_id is None:
-            answered = self.answered()
-            if not answered:
+            last = self.index().last_answer(None)
+            if last is None:
                 raise UnsupportedError("Expected an answer to undo, but got none.")
-            trial_id = answered[-1].id
+            trial_id = last.id
         row = self._row_that_is(trial_id, "answered")
         self._amend("undone", row, self._before_answer(_make_trial(row)))
         return self.trial(trial_id)
@@ -274,16 +292,18 @@ class TrialLog:
     def _before_answer(self, trial: Trial) -> dict[str, Any]:
         """The columns that an answer has changed, as they were before."""
         unanswered = {"outcome": None, "position": None}
-        history = self.history(trial.id)
-        if any(event.kind == "added" for event in history):
+        events = read_events_since_last(self._tables, "answered", trial.id)
+        if not events and self._was_added(trial):
             return {**unanswered, "status": "withdrawn"}
         former = {**unanswered, "status": "pending", "closed_at": None}
-        for event in reversed(history):
+        for event in reversed(events):
             if event.kind in ("answered", "annotated"):
                 former |= event.old
-            if event.kind == "answered":
-                break
         return former
+
+    def _was_added(self, trial: Trial) -> bool:
+        """Those of old journals without a history were asked."""
+        return any(event.kind == "added" for event in self.history(trial.id))
 
     def _row_that_is(self, trial_id: int, *allowed: str) -> Row:
         row = self._row(trial_id)
@@ -299,8 +319,7 @@ class TrialLog:
         """Change an answer, and forget the fits that learned from it."""
         position = _make_trial(row).position
         if position is not None:
-            query = "SELECT COUNT(*) FROM trials WHERE used AND position < ?"
-            (before,) = self._connection.execute(query, (position,)).fetchone()
+            before = self.index().num_learned_before(position)
             self._tables.delete("fits", "num_answers > ?", (before,))
         self._change(kind, row, columns)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -84,18 +83,18 @@ class Desk:
         Returns:
             The numbers of trials by their status, and whether it has ended.
         """
-        trials = self.experiment.trials
+        experiment = self.experiment
         status = {
             "name": self.name,
-            **_count(trials),
-            "revision": self.experiment.revision,
+            **experiment.count(),
+            "revision": experiment.revision,
             "finished": self._finished(),
             "limit": self._max_answers,
         }
         if client is not None:
-            own = [trial for trial in trials if trial.rater == _check_client(client)]
-            pending = [trial.id for trial in own if trial.status == "pending"]
-            status["client"] = {**_count(own), "pending": pending}
+            name = _check_client(client)
+            pending = [trial.id for trial in experiment.pending if trial.rater == name]
+            status["client"] = {**experiment.count(name), "pending": pending}
         return status
 
     def ask(self, client: str) -> dict[str, Any]:
@@ -174,16 +173,11 @@ class Desk:
             The trial, which is pending again.
         """
         name = _check_client(client)
-        own = [
-            trial
-            for trial in self.experiment.trials
-            if trial.rater == name and trial.status == "answered"
-        ]
-        if not own:
+        last = self.experiment.last_answer(name)
+        if last is None:
             raise RefusalError(
                 409, "nothing-to-undo", f"Expected an answer of {name!r}, but got none."
             )
-        last = max(own, key=lambda trial: trial.position or 0)
         self._ahead.give_up(self.experiment)
         return {"trial": self.to_dict(self.experiment.undo(last.id))}
 
@@ -280,11 +274,6 @@ class Desk:
                 f"at {trial.closed_at}.",
                 trial=self.to_dict(trial),
             )
-
-
-def _count(trials: list[Trial]) -> dict[str, int]:
-    counts = Counter(trial.status for trial in trials)
-    return {name: counts[name] for name in ("answered", "pending", "withdrawn")}
 
 
 def _check_client(client: Any) -> str:

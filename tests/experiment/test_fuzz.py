@@ -267,6 +267,22 @@ class Calls(RuleBasedStateMachine):
         assert [positions[position] for position in sorted(positions)] == self.order
         assert [event.kind for event in experiment.history] == self.events
         assert experiment.metadata == self.metadata
+        self.compare_counts(experiment)
+
+    def compare_counts(self, experiment: Experiment) -> None:
+        """What is known without a look at all trials."""
+        answered = [self.trials[i - 1] for i in self.order]
+        assert experiment.num_trials == len(self.trials)
+        assert experiment.num_answers == sum(model.used for model in answered)
+        pending = [i for i, m in enumerate(self.trials, 1) if m.status == "pending"]
+        assert [trial.id for trial in experiment.pending] == pending
+        for rater in (None, "Ada", "Böhm"):
+            own = [m for m in self.trials if rater in (None, m.rater)]
+            for status, number in experiment.count(rater).items():
+                assert number == sum(model.status == status for model in own)
+            ids = [i for i in self.order if rater in (None, self.trials[i - 1].rater)]
+            last = experiment.last_answer(rater)
+            assert (None if last is None else last.id) == (ids[-1] if ids else None)
 
     def teardown(self) -> None:
         """The same calls, without the mistakes, give the same questions."""

@@ -106,7 +106,7 @@ class TestTogether:
         def choose_slowly(self: Experiment, state: Any, given: Any) -> Any:
             question = choose(self, state, given)
             if self is experiment:
-                computed.append(len(state.trials))
+                computed.append(state.num_trials)
                 by()
             return question
 
