@@ -12,13 +12,10 @@ from botorch_binary_context.bands import (
 )
 from botorch_binary_context.kernels import AdditiveContextKernel
 from botorch_binary_context.likelihoods import ProbitLikelihood
-from tests.helpers import (
-    StrictTestCase,
-    latent,
-    latent_covariance,
-    random_model,
-    uniform,
-)
+from tests.latent_posteriors import latent, latent_covariance
+from tests.small_models import random_model
+from tests.strict_case import StrictTestCase
+from tests.tensors import uniform
 
 
 class TestLatentBand(StrictTestCase):

@@ -15,7 +15,8 @@ from botorch_binary_context.bivariate import (
     probit_covariance,
 )
 from botorch_binary_context.probability import normal_cdf, probit_moments
-from tests.helpers import RequireDevice, double
+from tests.devices import RequireDevice
+from tests.tensors import double
 
 POINTS = [-6.0, -1.3, 0.0, 2.5]
 CORRELATIONS = [-0.9999999, -0.97, -0.5, 0.0, 0.3, 0.9, 0.95, 0.999, 0.9999999]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from botorch_binary_context import CategoryKernel
 from botorch_binary_context.numerics.covariance import covariance, variance
-from tests.helpers import double, uniform
+from tests.tensors import double, uniform
 
 SIZES = (3, 2)
 

@@ -16,7 +16,9 @@ from botorch_binary_context import (
     recommend,
     suggest,
 )
-from tests.helpers import StrictTestCase, double, matrix_of, uniform
+from tests.stationary_kernels import matrix_of
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 
 def smooth(scale: float, batch_shape: tuple[int, ...] = ()) -> Kernel:

@@ -13,7 +13,9 @@ from torch import Tensor
 from botorch_binary_context import ContextSpace
 from botorch_binary_context.context import normalize_context_dims
 from tests import strategies
-from tests.helpers import RequireDevice, StrictTestCase, double
+from tests.devices import RequireDevice
+from tests.strict_case import StrictTestCase
+from tests.tensors import double
 
 BOUNDS = [[0.0, -4.0, 1.0, -1.0], [1.0, 4.0, 2.0, 3.0]]
 

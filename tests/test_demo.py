@@ -7,7 +7,8 @@ from tempfile import TemporaryDirectory
 
 from botorch_binary_context import demo
 from botorch_binary_context.problems import visual_acuity
-from tests.helpers import StrictTestCase, double
+from tests.strict_case import StrictTestCase
+from tests.tensors import double
 
 
 class TestDemo(StrictTestCase):

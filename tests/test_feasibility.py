@@ -14,8 +14,9 @@ from botorch_binary_context import (
     recommend,
     suggest,
 )
-from tests.helpers import ModelClass, double, uniform
 from tests.rules.problems import QUICK, SPACE, context_model, every_rule
+from tests.small_models import ModelClass
+from tests.tensors import double, uniform
 
 
 def feasible_below(limit: float) -> Feasibility:

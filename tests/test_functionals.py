@@ -15,7 +15,8 @@ from torch import Tensor
 
 from botorch_binary_context import DIFFERENCE, VALUE, Functional
 from botorch_binary_context.functionals import StackedFunctional
-from tests.helpers import StrictTestCase, double, uniform
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 AVERAGE = Functional((0.2, 0.3, 0.5))
 FUNCTIONALS = {

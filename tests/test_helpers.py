@@ -5,14 +5,11 @@ from pathlib import Path
 import mpmath
 import torch
 
-from tests.helpers import (
-    RequireDevice,
-    StrictTestCase,
-    double,
-    finite_difference,
-    jacobian,
-    normal_expectation,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.quadrature import normal_expectation
+from tests.strict_case import StrictTestCase
+from tests.tensors import double
 
 
 class TestRequireDevice(StrictTestCase):

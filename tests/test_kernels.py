@@ -27,14 +27,10 @@ from botorch_binary_context import AdditiveContextKernel, MultiplicativeContextK
 from botorch_binary_context.kernels import context_dims_of
 from botorch_binary_context.numerics.covariance import covariance, variance
 from tests import strategies
-from tests.helpers import (
-    RequireDevice,
-    StrictTestCase,
-    double,
-    finite_difference,
-    jacobian,
-    uniform,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 ContextKernel = MultiplicativeContextKernel | AdditiveContextKernel
 CLASSES = (MultiplicativeContextKernel, AdditiveContextKernel)

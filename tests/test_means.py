@@ -17,7 +17,10 @@ from botorch_binary_context import (
 )
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.sampling import draw_sample_paths
-from tests.helpers import RequireDevice, StrictTestCase, double, simple_kernel, uniform
+from tests.devices import RequireDevice
+from tests.small_models import simple_kernel
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 
 def outcomes(X: Tensor, slope: float) -> Tensor:

@@ -30,16 +30,12 @@ from botorch_binary_context import (
     ProbitLikelihood,
 )
 from tests import strategies
-from tests.helpers import (
-    RequireDevice,
-    StrictTestCase,
-    double,
-    finite_difference,
-    jacobian,
-    normal_expectation,
-    random_model,
-    uniform,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.quadrature import normal_expectation
+from tests.small_models import random_model
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 RATES = ((0.0, 0.0), (0.2, 0.05))
 NUM_SAMPLES = torch.Size([4096])

@@ -24,16 +24,12 @@ from botorch_binary_context.probability import (
     probit_variance,
 )
 from tests import strategies
-from tests.helpers import (
-    BINARY_FILES,
-    RequireDevice,
-    StrictTestCase,
-    double,
-    finite_difference,
-    jacobian,
-    load_golden,
-    normal_expectation,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.golden_numbers import BINARY_FILES, load_golden
+from tests.quadrature import normal_expectation
+from tests.strict_case import StrictTestCase
+from tests.tensors import double
 
 VARIANCES = (1e-8, 1e-4, 0.1, 1.0, 30.0, 400.0)
 # Where Φ bends: quadrature is cut there.

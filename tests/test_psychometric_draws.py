@@ -16,7 +16,8 @@ from botorch_binary_context import (
     threshold_map,
 )
 from botorch_binary_context.models.defaults import varying_slope_covar_module
-from tests.helpers import StrictTestCase, double, uniform
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 SPACE = ContextSpace(double([[-1.0, 0.0], [1.0, 1.0]]), [0], [0.0])
 

@@ -34,7 +34,8 @@ from botorch_binary_context import (
     recommend,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
-from tests.helpers import MODEL_CLASSES, ModelClass, double, random_model, uniform
+from tests.small_models import MODEL_CLASSES, ModelClass, random_model
+from tests.tensors import double, uniform
 
 CONTEXTS = double([[0.1], [0.4], [0.8], [0.9]])
 MEASURES: dict[str, Callable[[], RiskMeasureMCObjective]] = {

@@ -43,20 +43,17 @@ from botorch_binary_context import (
     MultiplicativeContextKernel,
     PreferenceLaplaceGP,
 )
-from tests.helpers import (
+from tests.latent_posteriors import label_posterior, latent, latent_covariance
+from tests.small_models import (
     MODEL_CLASSES,
     AnyModel,
     ModelClass,
-    double,
     join_rows,
-    label_posterior,
-    latent,
-    latent_covariance,
     random_model,
     random_trials,
     simple_kernel,
-    uniform,
 )
+from tests.tensors import double, uniform
 
 BOUNDS = double([[0.0, 0.0], [1.0, 1.0]])
 X_TEST = uniform(5, 1, 2, seed=3)

@@ -14,7 +14,8 @@ from gpytorch.variational import CholeskyVariationalDistribution, VariationalStr
 from torch import Tensor
 
 from botorch_binary_context import PreferenceLikelihood, ProbitLikelihood
-from tests.helpers import StrictTestCase, uniform
+from tests.strict_case import StrictTestCase
+from tests.tensors import uniform
 
 
 class SmallVariationalGP(ApproximateGP):

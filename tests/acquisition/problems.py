@@ -34,13 +34,8 @@ from tests.acquisition.by_hand import (
     grid_maximum,
     squared_exponential,
 )
-from tests.helpers import (
-    AnyModel,
-    ModelClass,
-    double,
-    random_trials,
-    uniform,
-)
+from tests.small_models import AnyModel, ModelClass, random_trials
+from tests.tensors import double, uniform
 
 MakeAcquisition = Callable[["Problem"], AcquisitionFunction]
 

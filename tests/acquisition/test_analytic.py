@@ -30,23 +30,20 @@ from tests.acquisition.problems import (
     assert_takes_t_batches,
     optimize,
 )
-from tests.helpers import (
+from tests.devices import RequireDevice
+from tests.golden_numbers import (
     BINARY_FILES,
-    MODEL_CLASSES,
-    RequireDevice,
-    StrictTestCase,
-    double,
     golden_duels,
     golden_kernel,
     golden_preference_kernel,
-    latent,
     load_golden,
-    normal_expectation,
-    random_model,
-    simple_kernel,
-    uniform,
 )
+from tests.latent_posteriors import latent
+from tests.quadrature import normal_expectation
+from tests.small_models import MODEL_CLASSES, random_model, simple_kernel
 from tests.strategies import binary_data, duel_data
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 BETA_95 = 1.6448536269514722  # Φ⁻¹(0.95)
 

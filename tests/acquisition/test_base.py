@@ -14,7 +14,9 @@ from botorch_binary_context import (
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from tests.acquisition.problems import Problem, assert_close, nested
-from tests.helpers import MODEL_CLASSES, StrictTestCase, random_model, uniform
+from tests.small_models import MODEL_CLASSES, random_model
+from tests.strict_case import StrictTestCase
+from tests.tensors import uniform
 
 
 class RowSum(TrialAcquisitionFunction):

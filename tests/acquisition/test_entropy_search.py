@@ -36,16 +36,11 @@ from tests.acquisition.problems import (
     assert_takes_t_batches,
     optimize,
 )
-from tests.helpers import (
-    MODEL_CLASSES,
-    ModelClass,
-    RequireDevice,
-    StrictTestCase,
-    double,
-    simple_kernel,
-    uniform,
-)
+from tests.devices import RequireDevice
+from tests.small_models import MODEL_CLASSES, ModelClass, simple_kernel
 from tests.strategies import binary_data, duel_data, tensors
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 M = 5

@@ -25,18 +25,12 @@ from botorch_binary_context.acquisition.fantasies import (
 )
 from tests.acquisition.by_hand import LaplaceByHand
 from tests.acquisition.problems import KINDS, Problem, assert_close
-from tests.helpers import (
-    MODEL_CLASSES,
-    AnyModel,
-    ModelClass,
-    RequireDevice,
-    StrictTestCase,
-    double,
-    finite_difference,
-    simple_kernel,
-    uniform,
-)
+from tests.derivatives import finite_difference
+from tests.devices import RequireDevice
+from tests.small_models import MODEL_CLASSES, AnyModel, ModelClass, simple_kernel
 from tests.strategies import inputs, labels
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 

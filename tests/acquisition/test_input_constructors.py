@@ -36,7 +36,8 @@ from botorch_binary_context import (
     acquisition,
 )
 from tests.acquisition.problems import Problem, assert_close
-from tests.helpers import RequireDevice, double, uniform
+from tests.devices import RequireDevice
+from tests.tensors import double, uniform
 
 BINARY = Problem("product", 1)
 DUELS = Problem("product", 1, PreferenceLaplaceGP)

@@ -34,16 +34,11 @@ from tests.acquisition.problems import (
     one_shot,
     optimize,
 )
-from tests.helpers import (
-    MODEL_CLASSES,
-    ModelClass,
-    RequireDevice,
-    StrictTestCase,
-    double,
-    golden_kernel,
-    load_golden,
-    uniform,
-)
+from tests.devices import RequireDevice
+from tests.golden_numbers import golden_kernel, load_golden
+from tests.small_models import MODEL_CLASSES, ModelClass
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 

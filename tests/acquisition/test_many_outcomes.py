@@ -33,7 +33,8 @@ from botorch_binary_context.inference import Laplace
 from botorch_binary_context.likelihoods import OrdinalLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.pending import expect_outcomes
-from tests.helpers import double, simple_kernel, uniform
+from tests.small_models import simple_kernel
+from tests.tensors import double, uniform
 
 SPACE = ContextSpace(
     double([[0.0, 0.0], [1.0, 1.0]]), context_dims=[0], reference_context=[0.5]

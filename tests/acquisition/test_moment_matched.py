@@ -56,18 +56,11 @@ from tests.acquisition.problems import (
     assert_takes_t_batches,
     optimize,
 )
-from tests.helpers import (
-    MODEL_CLASSES,
-    ModelClass,
-    RequireDevice,
-    StrictTestCase,
-    double,
-    finite_difference,
-    jacobian,
-    random_trials,
-    simple_kernel,
-    uniform,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.small_models import MODEL_CLASSES, ModelClass, random_trials, simple_kernel
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 INFERENCES = (ExpectationPropagation(), Laplace())
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)

@@ -30,14 +30,10 @@ from tests.acquisition.problems import (
     one_shot,
     optimize,
 )
-from tests.helpers import (
-    MODEL_CLASSES,
-    ModelClass,
-    RequireDevice,
-    StrictTestCase,
-    double,
-    uniform,
-)
+from tests.devices import RequireDevice
+from tests.small_models import MODEL_CLASSES, ModelClass
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 

@@ -5,13 +5,9 @@ import pytest
 
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from tests.acquisition.problems import KINDS, Problem, assert_close, inner_maximum
-from tests.helpers import (
-    MODEL_CLASSES,
-    ModelClass,
-    RequireDevice,
-    double,
-    simple_kernel,
-)
+from tests.devices import RequireDevice
+from tests.small_models import MODEL_CLASSES, ModelClass, simple_kernel
+from tests.tensors import double
 
 
 @pytest.mark.parametrize("model_class", MODEL_CLASSES)

@@ -23,7 +23,7 @@ from botorch_binary_context.acquisition import (
 )
 from botorch_binary_context.goals import ContextAverage, Goal, WorstContext
 from botorch_binary_context.models.latent_gp import LatentGP
-from tests.helpers import double, uniform
+from tests.tensors import double, uniform
 
 SPACE = ContextSpace(double([[-1, 0, 0], [1, 1, 1]]), [0], [0.3])
 

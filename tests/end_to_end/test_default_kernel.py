@@ -20,7 +20,7 @@ from botorch_binary_context import (
     recommend,
     suggest,
 )
-from tests.helpers import double, uniform
+from tests.tensors import double, uniform
 
 SPACE = ContextSpace(double([[0.0, 0.0], [1.0, 1.0]]), [], double([]))
 OPTIONS = SearchOptions(num_restarts=4, raw_samples=64, max_evaluations=30)

@@ -22,7 +22,9 @@ from botorch_binary_context import (
     recommend,
     suggest,
 )
-from tests.helpers import AnyModel, ModelClass, double, stationary_kernel
+from tests.small_models import AnyModel, ModelClass
+from tests.stationary_kernels import stationary_kernel
+from tests.tensors import double
 
 SPACE = ContextSpace(double([[0.0, 0.0], [1.0, 1.0]]), [0], [1.0])
 OPTIONS = SearchOptions(num_restarts=4, raw_samples=64, max_evaluations=30)

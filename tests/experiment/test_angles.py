@@ -24,7 +24,7 @@ from botorch_binary_context.experiment.estimates import circular_interval
 from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.surrogate import Surrogate
 from botorch_binary_context.numerics.covariance import covariance
-from tests.helpers import double
+from tests.tensors import double
 
 AXIS = Periodic("axis", 0, 180, step=5)
 SPACE = NamedSpace(

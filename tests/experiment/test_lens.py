@@ -21,7 +21,7 @@ from botorch_binary_context.experiment import (
 from botorch_binary_context.experiment.surrogate import Surrogate
 from botorch_binary_context.models.power_vectors import PowerVectors, power_vector
 from botorch_binary_context.sampling.paths import draw_sample_paths
-from tests.helpers import double, uniform
+from tests.tensors import double, uniform
 
 SIZE = Context("size", reference=0.0, low=-0.3, high=1.0, harder="down")
 LENS = Lens("right", sphere=(-6, 6), cylinder=(-4, 0))

@@ -22,7 +22,7 @@ from botorch_binary_context.experiment import (
 from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.surrogate import Surrogate
 from botorch_binary_context.numerics.covariance import covariance
-from tests.helpers import uniform
+from tests.tensors import uniform
 
 CONTEXT = Context("noise", reference=2.0, low=0.0, high=4.0, harder="up")
 MANY = NamedSpace(

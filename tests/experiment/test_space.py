@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from botorch_binary_context.experiment import Context, NamedSpace, Real
 from botorch_binary_context.experiment.space import Encoder, Snap
 from tests.experiment.simulation import CONTINUOUS, MIXED
-from tests.helpers import double
+from tests.tensors import double
 
 
 class TestNamedSpace:

@@ -39,7 +39,7 @@ from tests.experiment.simulation import (
     duels,
     pass_fail,
 )
-from tests.helpers import uniform
+from tests.tensors import uniform
 
 EVERY_KIND = [
     pass_fail(),

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_binary_context.experiment import Categorical, Context, Integer, Real
-from tests.helpers import double
+from tests.tensors import double
 
 unit = st.floats(0.0, 1.0)
 

@@ -29,7 +29,8 @@ from botorch_binary_context import (
     WorstContext,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
-from tests.helpers import double, random_trials
+from tests.small_models import random_trials
+from tests.tensors import double
 
 # A context between two parameters, so that none can pass for another.
 SPACE = ContextSpace(double([[0.0] * 3, [1.0] * 3]), [1], [0.9])

@@ -44,7 +44,7 @@ from tests.goals.problems import (
     make_model,
     rows_by_hand,
 )
-from tests.helpers import double, uniform
+from tests.tensors import double, uniform
 
 AVERAGE, WORST = ContextAverage(CONTEXTS, [5, 2, 3]), WorstContext(CONTEXTS)
 AT = AtContext([0.3])

@@ -28,6 +28,7 @@ from botorch_binary_context import (
 )
 from botorch_binary_context.goals import LinearGoal
 from botorch_binary_context.rules import frozen
+from tests.devices import RequireDevice
 from tests.goals.problems import (
     CONTEXTS,
     GUESS,
@@ -46,7 +47,7 @@ from tests.goals.problems import (
     rows_by_hand,
     single,
 )
-from tests.helpers import RequireDevice, double, uniform
+from tests.tensors import double, uniform
 
 X = uniform(4, 2, seed=5)
 

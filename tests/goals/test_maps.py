@@ -39,8 +39,8 @@ from tests.goals.problems import (
     make_model,
     single,
 )
-from tests.helpers import double, uniform
 from tests.rules.problems import QUICK
+from tests.tensors import double, uniform
 
 LEVEL = 0.6
 LATENT = float(norm.ppf((LEVEL - GUESS) / (1 - GUESS - LAPSE)))

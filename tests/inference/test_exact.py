@@ -49,22 +49,20 @@ from botorch_binary_context.inference import (
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.posteriors import ExactPosterior
 from tests.acquisition.by_hand import Array, squared_exponential
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
 from tests.exact_posteriors import PATH
-from tests.helpers import (
+from tests.sampling_errors import largest_z
+from tests.small_models import (
     MODEL_CLASSES,
     ModelClass,
-    RequireDevice,
-    StrictTestCase,
-    double,
     element,
-    finite_difference,
-    jacobian,
-    largest_z,
     random_model,
     random_trials,
     simple_kernel,
-    uniform,
 )
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 # The largest of a few dozen normal variables is below this but for 1e-4.
 LARGEST_Z = 4.5

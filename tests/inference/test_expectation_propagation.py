@@ -46,20 +46,13 @@ from botorch_binary_context.inference import (
     Start,
 )
 from tests import strategies
+from tests.derivatives import finite_difference, jacobian
 from tests.exact_posteriors import PATH
-from tests.helpers import (
-    BINARY_FILES,
-    LARGEST_Z,
-    StrictTestCase,
-    double,
-    finite_difference,
-    golden_kernel,
-    jacobian,
-    largest_z,
-    load_golden,
-    simple_kernel,
-    uniform,
-)
+from tests.golden_numbers import BINARY_FILES, golden_kernel, load_golden
+from tests.sampling_errors import LARGEST_Z, largest_z
+from tests.small_models import simple_kernel
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 EXACT = ExpectationPropagation(tolerance=1e-10)
 DEFAULT = ExpectationPropagation()

@@ -5,7 +5,9 @@ from torch.distributions import MultivariateNormal
 from botorch_binary_context import BinaryLaplaceGP, PreferenceLaplaceGP
 from botorch_binary_context.inference import GivenContrasts
 from botorch_binary_context.rules.parameters import hallucinate
-from tests.helpers import StrictTestCase, random_model, uniform
+from tests.small_models import random_model
+from tests.strict_case import StrictTestCase
+from tests.tensors import uniform
 
 NOISE = 0.1
 

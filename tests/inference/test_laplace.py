@@ -18,8 +18,10 @@ from botorch_binary_context.inference.laplace import (
     find_mode,
     laplace_approximation,
 )
-from tests.helpers import StrictTestCase, double, finite_difference, jacobian, uniform
+from tests.derivatives import finite_difference, jacobian
 from tests.strategies import inputs, labels, latent_means, rates, tensors
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 PLAIN = ProbitLikelihood()
 RATES = ProbitLikelihood(guess_rate=0.1, lapse_rate=0.05)

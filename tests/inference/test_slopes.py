@@ -20,7 +20,8 @@ from botorch_binary_context.inference.mode_search import (
     ModeSearch,
 )
 from botorch_binary_context.likelihoods import ProbitLikelihood
-from tests.helpers import finite_difference, uniform
+from tests.derivatives import finite_difference
+from tests.tensors import uniform
 
 EXACT = ExpectationPropagation(tolerance=1e-11)
 LIKELIHOODS = [ProbitLikelihood(), ProbitLikelihood(0.5, 0.02)]

@@ -23,7 +23,7 @@ from botorch_binary_context import (
     TiesLikelihood,
 )
 from botorch_binary_context.likelihoods import OrdinalLikelihood, OutcomeLikelihood
-from tests.helpers import double
+from tests.tensors import double
 
 FIXED: Any = {"learn_widths": False}
 LIKELIHOODS: dict[str, Callable[[], OrdinalLikelihood]] = {

@@ -27,14 +27,10 @@ from botorch_binary_context.likelihoods import (
     OutcomeLikelihood,
     ProbitLikelihood,
 )
-from tests.helpers import (
-    StrictTestCase,
-    double,
-    finite_difference,
-    jacobian,
-    simple_kernel,
-    uniform,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.small_models import simple_kernel
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 EXACT = ExpectationPropagation(tolerance=1e-10)
 

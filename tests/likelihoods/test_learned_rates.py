@@ -28,7 +28,9 @@ from botorch_binary_context.inference import (
     Laplace,
 )
 from botorch_binary_context.likelihoods.priors import BetaPrior
-from tests.helpers import StrictTestCase, double, simple_kernel, uniform
+from tests.small_models import simple_kernel
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 CONTRASTS = double([-38.0, -6.0, -1.3, 0.0, 0.4, 5.0, 30.0])
 VARIANCES = double([1.0, 4.0, 0.1, 9.0, 25.0, 2.0, 4.0])

@@ -19,14 +19,10 @@ from torch import Tensor
 
 from botorch_binary_context import PreferenceLikelihood, ProbitLikelihood
 from tests import strategies
-from tests.helpers import (
-    RequireDevice,
-    StrictTestCase,
-    double,
-    finite_difference,
-    jacobian,
-    uniform,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 RATES = ((0.0, 0.0), (1 / 26, 0.0), (0.5, 0.02), (0.0, 0.05))
 DERIVATIVES = ("value", "gradient", "negative_hessian", "information")

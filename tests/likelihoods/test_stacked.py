@@ -11,7 +11,9 @@ from torch import Tensor
 
 from botorch_binary_context import PreferenceLikelihood, ProbitLikelihood
 from botorch_binary_context.likelihoods import OutcomeLikelihood, StackedLikelihood
-from tests.helpers import RequireDevice, StrictTestCase, double, uniform
+from tests.devices import RequireDevice
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 PLAIN = ProbitLikelihood()
 TWO_CHOICES = ProbitLikelihood(0.5)

@@ -23,7 +23,9 @@ from botorch_binary_context import (
 from botorch_binary_context.inference import ExpectationPropagation, Laplace
 from botorch_binary_context.likelihoods.best_of import ContestLikelihood
 from botorch_binary_context.models import contests
-from tests.helpers import double, finite_difference, simple_kernel, uniform
+from tests.derivatives import finite_difference
+from tests.small_models import simple_kernel
+from tests.tensors import double, uniform
 
 TEST = double([[0.4, 0.4], [0.8, 0.8]])
 EXACT = ExpectationPropagation(1e-9)

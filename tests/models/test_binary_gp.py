@@ -14,22 +14,12 @@ from botorch_binary_context import (
     BinaryLaplaceGP,
     ProbitLikelihood,
 )
-from tests.helpers import (
-    BINARY_FILES,
-    StrictTestCase,
-    double,
-    finite_difference,
-    golden_kernel,
-    jacobian,
-    label_posterior,
-    latent,
-    latent_covariance,
-    load_golden,
-    random_model,
-    random_trials,
-    simple_kernel,
-    uniform,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.golden_numbers import BINARY_FILES, golden_kernel, load_golden
+from tests.latent_posteriors import label_posterior, latent, latent_covariance
+from tests.small_models import random_model, random_trials, simple_kernel
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 GOLDEN_CASES = [
     pytest.param(name, i, id=f"{name}-{load_golden(name)['kernels'][i]['name']}")

@@ -17,7 +17,10 @@ from botorch_binary_context.models.defaults import (
     duel_covar_module,
     level_covar_module,
 )
-from tests.helpers import AnyModel, StrictTestCase, latent, random_trials, uniform
+from tests.latent_posteriors import latent
+from tests.small_models import AnyModel, random_trials
+from tests.strict_case import StrictTestCase
+from tests.tensors import uniform
 
 
 def levels(model: AnyModel) -> list[ConstantKernel]:

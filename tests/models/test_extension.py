@@ -23,7 +23,8 @@ from botorch_binary_context.inference import (
 )
 from botorch_binary_context.inference.mode_search import Curvature
 from botorch_binary_context.models import extension
-from tests.helpers import simple_kernel, uniform
+from tests.small_models import simple_kernel
+from tests.tensors import uniform
 
 INFERENCES = [Laplace(), ExpectationPropagation(tolerance=1e-9)]
 

@@ -19,7 +19,8 @@ from botorch_binary_context import (
 from botorch_binary_context.inference import Laplace
 from botorch_binary_context.models import fitting
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
-from tests.helpers import StrictTestCase, random_trials
+from tests.small_models import random_trials
+from tests.strict_case import StrictTestCase
 
 
 def learned(model: Any) -> torch.Tensor:

@@ -12,18 +12,16 @@ from gpytorch import settings
 from botorch_binary_context import BinaryLaplaceGP, PreferenceLaplaceGP
 from botorch_binary_context.acquisition.analytic import pair_with
 from tests.acquisition.problems import KINDS, Problem, assert_close
-from tests.helpers import (
+from tests.latent_posteriors import latent, latent_covariance
+from tests.small_models import (
     MODEL_CLASSES,
     ModelClass,
-    StrictTestCase,
-    double,
-    latent,
-    latent_covariance,
     random_model,
     random_trials,
     simple_kernel,
-    uniform,
 )
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 

@@ -29,7 +29,8 @@ from botorch_binary_context import (
     suggest,
 )
 from botorch_binary_context.inference import inducing
-from tests.helpers import StrictTestCase, uniform
+from tests.strict_case import StrictTestCase
+from tests.tensors import uniform
 
 
 def kernel(outputscale: float = 1.0) -> ScaleKernel:

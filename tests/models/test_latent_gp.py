@@ -21,25 +21,25 @@ from botorch_binary_context import (
     LaplaceMarginalLogLikelihood,
     ProbitLikelihood,
 )
-from tests.helpers import (
-    MODEL_CLASSES,
-    AnyModel,
-    ModelClass,
-    StrictTestCase,
+from tests.derivatives import finite_difference, jacobian
+from tests.latent_posteriors import (
     assert_same_posterior,
-    double,
-    element,
-    finite_difference,
-    jacobian,
-    join_rows,
     label_posterior,
     latent,
     latent_covariance,
+)
+from tests.small_models import (
+    MODEL_CLASSES,
+    AnyModel,
+    ModelClass,
+    element,
+    join_rows,
     random_model,
     random_trials,
     simple_kernel,
-    uniform,
 )
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 

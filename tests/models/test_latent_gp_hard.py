@@ -21,22 +21,23 @@ from botorch_binary_context import (
     LaplaceMarginalLogLikelihood,
     ProbitLikelihood,
 )
-from tests.helpers import (
+from tests.latent_posteriors import (
+    assert_same_posterior,
+    label_posterior,
+    latent,
+    latent_covariance,
+)
+from tests.small_models import (
     MODEL_CLASSES,
     UNIT,
     AnyModel,
     ModelClass,
-    assert_same_posterior,
-    double,
-    label_posterior,
-    latent,
-    latent_covariance,
     random_model,
     random_trials,
     simple_kernel,
-    uniform,
 )
 from tests.strategies import binary_data, duel_data
+from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 

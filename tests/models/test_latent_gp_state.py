@@ -21,24 +21,21 @@ from botorch_binary_context import (
     LaplaceMarginalLogLikelihood,
     PreferenceLaplaceGP,
 )
-from tests.helpers import (
+from tests.devices import RequireDevice
+from tests.latent_posteriors import assert_same_posterior, label_posterior, latent
+from tests.small_models import (
     MODEL_CLASSES,
     UNIT,
     AnyModel,
     ModelClass,
-    RequireDevice,
-    StrictTestCase,
-    assert_same_posterior,
-    double,
     element,
     join_rows,
-    label_posterior,
-    latent,
     random_model,
     random_trials,
     simple_kernel,
-    uniform,
 )
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 

@@ -42,7 +42,9 @@ from botorch_binary_context.inference import (
     Inference,
     Laplace,
 )
-from tests.helpers import StrictTestCase, double, simple_kernel, uniform
+from tests.small_models import simple_kernel
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 EXACT = ExpectationPropagation(tolerance=1e-10)
 INFERENCES = [EXACT, Laplace()]

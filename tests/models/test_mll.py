@@ -32,23 +32,20 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
     ProbitLikelihood,
 )
-from tests.helpers import (
-    BINARY_FILES,
+from tests.derivatives import finite_difference
+from tests.golden_numbers import BINARY_FILES, golden_kernel, load_golden
+from tests.latent_posteriors import latent
+from tests.small_models import (
     MODEL_CLASSES,
     AnyModel,
     ModelClass,
-    StrictTestCase,
-    double,
     element,
-    finite_difference,
-    golden_kernel,
-    latent,
-    load_golden,
     random_model,
     random_trials,
     simple_kernel,
-    uniform,
 )
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 
 class Loss(torch.nn.Module):

@@ -17,7 +17,8 @@ from botorch_binary_context import (
     psychometric_gp,
 )
 from botorch_binary_context.models import population
-from tests.helpers import StrictTestCase, double, uniform
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 SPACE = ContextSpace(double([[-1.0, 0.0], [1.0, 1.0]]), [0], [0.0])
 

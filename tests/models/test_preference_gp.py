@@ -17,21 +17,12 @@ from linear_operator import to_dense
 from torch import Tensor
 
 from botorch_binary_context import PreferenceLaplaceGP
-from tests.helpers import (
-    StrictTestCase,
-    double,
-    golden_duels,
-    golden_preference_kernel,
-    label_posterior,
-    latent,
-    latent_covariance,
-    load_golden,
-    random_model,
-    random_trials,
-    simple_kernel,
-    uniform,
-)
+from tests.golden_numbers import golden_duels, golden_preference_kernel, load_golden
+from tests.latent_posteriors import label_posterior, latent, latent_covariance
+from tests.small_models import random_model, random_trials, simple_kernel
 from tests.strategies import duel_data
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 GOLDEN_CASES = [
     pytest.param(case, id=f"n{case['n']}-{case['base']}-{case['variant']}")

@@ -11,7 +11,7 @@ from gpytorch.kernels import RBFKernel
 from torch.distributions import MultivariateNormal
 
 from botorch_binary_context.models.priors import PooledLogNormalPrior
-from tests.helpers import double, uniform
+from tests.tensors import double, uniform
 
 LOC, COMMON, OWN = -0.5, 0.6, 0.2
 

@@ -26,7 +26,9 @@ from botorch_binary_context.models.coordinates import (
 )
 from botorch_binary_context.models.defaults import psychometric_covar_module
 from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem, blur
-from tests.helpers import RequireDevice, StrictTestCase, double, uniform
+from tests.devices import RequireDevice
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 SPACE = RefractionProblem().space
 

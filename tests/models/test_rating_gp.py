@@ -27,7 +27,10 @@ from botorch_binary_context import (
 from botorch_binary_context.inference import ExpectationPropagation, Laplace
 from botorch_binary_context.likelihoods import OutcomeLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
-from tests.helpers import double, finite_difference, label_posterior, simple_kernel
+from tests.derivatives import finite_difference
+from tests.latent_posteriors import label_posterior
+from tests.small_models import simple_kernel
+from tests.tensors import double
 
 ROWS = double([[0.2, 0.3], [0.5, 0.6], [0.9, 0.2]])
 TEST = double([[0.4, 0.4], [0.8, 0.8]])

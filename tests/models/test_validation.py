@@ -14,15 +14,9 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
 )
 from botorch_binary_context.models.validation import check_duel_contexts
-from tests.helpers import (
-    MODEL_CLASSES,
-    StrictTestCase,
-    double,
-    random_model,
-    random_trials,
-    simple_kernel,
-    uniform,
-)
+from tests.small_models import MODEL_CLASSES, random_model, random_trials, simple_kernel
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 # (bad value, how the message prints it)
 BAD_NUMBERS = (

@@ -8,7 +8,8 @@ from botorch_binary_context.numerics.anderson import (
     Watch,
     column_dot,
 )
-from tests.helpers import StrictTestCase, double, uniform
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 
 class TestAndersonMixing(StrictTestCase):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from botorch_binary_context.numerics.batching import expand_batch, fold, unfold
-from tests.helpers import StrictTestCase
 from tests.strategies import batch_shapes
+from tests.strict_case import StrictTestCase
 
 sizes = st.integers(0, 3)
 

@@ -32,14 +32,10 @@ from botorch_binary_context.numerics.covariance import (
     variance,
 )
 from tests import strategies
-from tests.helpers import (
-    RequireDevice,
-    StrictTestCase,
-    double,
-    finite_difference,
-    jacobian,
-    uniform,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 DIM = 4
 NUS = (0.5, 1.5, 2.5)

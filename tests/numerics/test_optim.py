@@ -30,8 +30,10 @@ from botorch_binary_context.numerics.optim import (
     maximize,
     maximize_from,
 )
-from tests.helpers import RequireDevice, StrictTestCase, double, uniform
+from tests.devices import RequireDevice
 from tests.strategies import boxes
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 Function = Callable[[Tensor], Tensor]
 

@@ -22,15 +22,10 @@ from botorch_binary_context.plotting import (
     plot_posterior_mean,
     plot_success_probability,
 )
-from tests.helpers import (
-    AnyModel,
-    ModelClass,
-    StrictTestCase,
-    double,
-    latent,
-    random_trials,
-    simple_kernel,
-)
+from tests.latent_posteriors import latent
+from tests.small_models import AnyModel, ModelClass, random_trials, simple_kernel
+from tests.strict_case import StrictTestCase
+from tests.tensors import double
 
 # The context between two parameters, so that columns and parameters are counted
 # differently; no two ranges are the same.

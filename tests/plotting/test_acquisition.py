@@ -17,9 +17,6 @@ from botorch_binary_context import (
 from botorch_binary_context.plotting import (
     plot_acquisition,
 )
-from tests.helpers import (
-    double,
-)
 from tests.plotting.pictures import (
     FLAT,
     LINE,
@@ -36,6 +33,7 @@ from tests.plotting.pictures import (
     of_type,
     rows,
 )
+from tests.tensors import double
 
 
 class TestAcquisition(PlottingTestCase):

@@ -19,11 +19,6 @@ from botorch_binary_context.plotting import (
     plot_contexts,
     plot_psychometric_curves,
 )
-from tests.helpers import (
-    double,
-    random_model,
-    uniform,
-)
 from tests.plotting.pictures import (
     SPACE,
     TWO_CONTEXTS,
@@ -40,6 +35,8 @@ from tests.plotting.pictures import (
     preference,
     rows,
 )
+from tests.small_models import random_model
+from tests.tensors import double, uniform
 
 
 class TestPsychometricCurves(PlottingTestCase):

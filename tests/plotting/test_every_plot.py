@@ -28,14 +28,7 @@ from botorch_binary_context.plotting import (
     plot_success_probability,
 )
 from botorch_binary_context.plotting.predictions import evaluating
-from tests.helpers import (
-    MODEL_CLASSES,
-    AnyModel,
-    RequireDevice,
-    double,
-    random_model,
-    uniform,
-)
+from tests.devices import RequireDevice
 from tests.plotting.pictures import (
     BOUNDS,
     FLAT,
@@ -44,6 +37,8 @@ from tests.plotting.pictures import (
     PlottingTestCase,
     make_model,
 )
+from tests.small_models import MODEL_CLASSES, AnyModel, random_model
+from tests.tensors import double, uniform
 
 
 def every_plot(

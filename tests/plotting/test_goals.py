@@ -21,7 +21,6 @@ from botorch_binary_context.plotting import (
 )
 from tests.goals.problems import SPACE as WIDE
 from tests.goals.problems import make_model as make_wide_model
-from tests.helpers import MODEL_CLASSES, double, uniform
 from tests.plotting.pictures import (
     SPACE,
     PlottingTestCase,
@@ -31,6 +30,8 @@ from tests.plotting.pictures import (
     make_model,
     marks,
 )
+from tests.small_models import MODEL_CLASSES
+from tests.tensors import double, uniform
 
 GOAL = WorstContext([-0.5, 0.2, 0.9])
 

@@ -24,11 +24,6 @@ from botorch_binary_context.plotting import (
     plot_posterior_mean,
     plot_success_probability,
 )
-from tests.helpers import (
-    MODEL_CLASSES,
-    double,
-    random_model,
-)
 from tests.plotting.pictures import (
     BOUNDS,
     FLAT,
@@ -50,6 +45,8 @@ from tests.plotting.pictures import (
     preference,
     rows,
 )
+from tests.small_models import MODEL_CLASSES, random_model
+from tests.tensors import double
 
 
 class TestPosteriorMean(PlottingTestCase):

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from botorch_binary_context.problems import BENCHMARKS, Benchmark
-from tests.helpers import load_golden
+from tests.golden_numbers import load_golden
 
 GOLDEN: dict[str, Any] = {
     row["name"].replace("$\\beta$", "β"): row

@@ -24,14 +24,10 @@ from botorch_binary_context.problems import (
     ThresholdContextProblem,
     make_objective,
 )
-from tests.helpers import (
-    RequireDevice,
-    StrictTestCase,
-    double,
-    finite_difference,
-    jacobian,
-    uniform,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 ProblemClass = (
     type[BinaryContextProblem]

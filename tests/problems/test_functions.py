@@ -25,8 +25,10 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from botorch_binary_context.problems import BENCHMARKS, functions
-from tests.helpers import RequireDevice, StrictTestCase, double, uniform
+from tests.devices import RequireDevice
 from tests.problems.golden import GOLDEN, authors_form, rows
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 
 def points_in_box(function: SyntheticTestFunction, n: int, seed: int = 0) -> Tensor:

@@ -14,7 +14,10 @@ from botorch_binary_context import suggest
 from botorch_binary_context.kernels import AdditiveContextKernel
 from botorch_binary_context.models import BinaryLaplaceGP
 from botorch_binary_context.problems import RefractionProblem, blur, visual_acuity
-from tests.helpers import RequireDevice, StrictTestCase, double, simple_kernel, uniform
+from tests.devices import RequireDevice
+from tests.small_models import simple_kernel
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 POWERS = st.floats(-8.0, 8.0)
 

@@ -29,8 +29,10 @@ from scripts.compute_moments import (
     main,
     sample_values,
 )
-from tests.helpers import RequireDevice, StrictTestCase, double, uniform
+from tests.devices import RequireDevice
 from tests.problems.golden import GOLDEN, authors_form, rows
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 STORED = json.loads(MOMENTS_PATH.read_text(encoding="utf-8"))
 

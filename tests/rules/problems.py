@@ -20,15 +20,15 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
     SearchOptions,
 )
-from tests.helpers import (
+from tests.small_models import (
     MODEL_CLASSES,
     AnyModel,
     ModelClass,
-    double,
     random_model,
     random_trials,
     simple_kernel,
 )
+from tests.tensors import double
 
 QUICK = SearchOptions(num_restarts=3, raw_samples=32, max_evaluations=20)
 UNIT = double([[0.0, 0.0], [1.0, 1.0]])

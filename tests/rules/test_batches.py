@@ -27,7 +27,6 @@ from botorch_binary_context.pending import expect_outcomes
 from botorch_binary_context.probability import bernoulli_entropy
 from botorch_binary_context.rules import frozen
 from botorch_binary_context.rules.suggestion import shorten
-from tests.helpers import ModelClass, double, simple_kernel, uniform
 from tests.rules.problems import (
     DETERMINISTIC_RULES,
     QUICK,
@@ -39,6 +38,8 @@ from tests.rules.problems import (
     every_rule,
     sides_of,
 )
+from tests.small_models import ModelClass, simple_kernel
+from tests.tensors import double, uniform
 
 
 @every_rule

@@ -34,8 +34,9 @@ from botorch_binary_context import (
 from botorch_binary_context.models.latent_gp import LatentGP
 from tests.goals.problems import SPACE as WIDE
 from tests.goals.problems import joint_draws, make_model
-from tests.helpers import ModelClass, double, uniform
 from tests.rules.problems import QUICK, SPACE, context_model, every_rule
+from tests.small_models import ModelClass
+from tests.tensors import double, uniform
 
 # The two parameters and the context of ``WIDE``: x_0 + x_2 at most 0.6.
 TOTAL = (torch.tensor([0, 2]), double([-1.0, -1.0]), -0.6)

@@ -10,7 +10,8 @@ from botorch.exceptions import InputDataError
 
 from botorch_binary_context import BestOfGP, ContextSpace, suggest_contest
 from botorch_binary_context.goals.sampled import draw_joint_values
-from tests.helpers import double, simple_kernel, uniform
+from tests.small_models import simple_kernel
+from tests.tensors import double, uniform
 
 SPACE = ContextSpace(double([[0.0, 0.0], [1.0, 1.0]]), [0], [0.5])
 

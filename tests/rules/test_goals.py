@@ -30,8 +30,9 @@ from botorch_binary_context import (
 from botorch_binary_context.goals.sampled import draw_joint_values, expected_slopes
 from tests.goals.problems import SPACE as WIDE
 from tests.goals.problems import make_model
-from tests.helpers import ModelClass, double
 from tests.rules.problems import QUICK, SPACE, context_model, every_rule, sides_of
+from tests.small_models import ModelClass
+from tests.tensors import double
 
 GOALS: list[Goal] = [
     AtContext([0.4]),

@@ -7,8 +7,9 @@ import torch
 from botorch_binary_context import PreferenceLaplaceGP, recommend, suggest
 from botorch_binary_context.goals import ContextAverage, Goal, WorstContext
 from botorch_binary_context.rules.parameters import hallucinate
-from tests.helpers import AnyModel, StrictTestCase
 from tests.rules.problems import SPACE, context_model
+from tests.small_models import AnyModel
+from tests.strict_case import StrictTestCase
 
 
 class TestHallucinationBeliever(StrictTestCase):

@@ -28,12 +28,6 @@ from botorch_binary_context.rules import (
     Selection,
     most_informative,
 )
-from tests.helpers import (
-    AnyModel,
-    ModelClass,
-    double,
-    simple_kernel,
-)
 from tests.rules.problems import (
     SPACE,
     context_model,
@@ -41,6 +35,8 @@ from tests.rules.problems import (
     element_of,
     unit_grid,
 )
+from tests.small_models import AnyModel, ModelClass, simple_kernel
+from tests.tensors import double
 
 Score = Callable[[AnyModel, Tensor], Tensor]
 

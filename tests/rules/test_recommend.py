@@ -20,16 +20,8 @@ from botorch_binary_context import (
     recommend,
     suggest,
 )
-from tests.helpers import (
-    AnyModel,
-    ModelClass,
-    RequireDevice,
-    double,
-    latent,
-    latent_covariance,
-    random_model,
-    simple_kernel,
-)
+from tests.devices import RequireDevice
+from tests.latent_posteriors import latent, latent_covariance
 from tests.rules.problems import (
     SPACE,
     both_models,
@@ -39,6 +31,8 @@ from tests.rules.problems import (
     shifted_space,
     unit_grid,
 )
+from tests.small_models import AnyModel, ModelClass, random_model, simple_kernel
+from tests.tensors import double
 
 
 @both_models

@@ -21,15 +21,13 @@ from botorch_binary_context.rules import (
     TwoStages,
     at_reference,
 )
-from tests.helpers import (
-    ModelClass,
-    double,
-)
 from tests.rules.problems import (
     SPACE,
     both_models,
     context_model,
 )
+from tests.small_models import ModelClass
+from tests.tensors import double
 
 
 def by_posterior_mean(selection: Selection) -> Tensor:

@@ -17,14 +17,8 @@ from botorch_binary_context import (
 from botorch_binary_context.rules import (
     frozen,
 )
-from tests.helpers import (
-    ModelClass,
-    RequireDevice,
-    double,
-    latent,
-    random_model,
-    uniform,
-)
+from tests.devices import RequireDevice
+from tests.latent_posteriors import latent
 from tests.rules.problems import (
     DETERMINISTIC_RULES,
     LAYOUTS,
@@ -38,6 +32,8 @@ from tests.rules.problems import (
     shifted_space,
     sides_of,
 )
+from tests.small_models import ModelClass, random_model
+from tests.tensors import double, uniform
 
 
 @every_rule

@@ -14,7 +14,9 @@ from botorch_binary_context import (
     draw_sample_paths,
 )
 from botorch_binary_context.sampling import paths
-from tests.helpers import StrictTestCase, double, simple_kernel, uniform
+from tests.small_models import simple_kernel
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 SPACE = ContextSpace(double([[-1.0, 0.0, -2.0], [1.0, 4.0, 2.0]]), [0], [0.0])
 # The corners at which they are extreme are not the least and the largest one.

@@ -27,16 +27,11 @@ from botorch_binary_context import (
     MultiplicativeContextKernel,
 )
 from botorch_binary_context.sampling.features import FeatureOptions, kernel_features
-from tests.helpers import (
-    LARGEST_Z,
-    RequireDevice,
-    double,
-    largest_z,
-    matrix_of,
-    stationary_kernel,
-    uniform,
-)
+from tests.devices import RequireDevice
 from tests.sampling.test_hilbert import ACCURACY, grid_in
+from tests.sampling_errors import LARGEST_Z, largest_z
+from tests.stationary_kernels import matrix_of, stationary_kernel
+from tests.tensors import double, uniform
 
 BOUNDS = double([[-1.0, 0.0, 2.0, 0.5], [1.0, 0.8, 3.0, 1.5]])
 DIM = 4

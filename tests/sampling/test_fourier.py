@@ -11,17 +11,11 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
 from botorch_binary_context.sampling.fourier import FourierFeatures, fourier_features
-from tests.helpers import (
-    LARGEST_Z,
-    RequireDevice,
-    double,
-    finite_difference,
-    jacobian,
-    largest_z,
-    matrix_of,
-    stationary_kernel,
-    uniform,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.sampling_errors import LARGEST_Z, largest_z
+from tests.stationary_kernels import matrix_of, stationary_kernel
+from tests.tensors import double, uniform
 
 SMOOTHNESS = (0.5, 1.5, 2.5, math.inf)
 NUM_SEEDS = 300

@@ -19,15 +19,10 @@ from botorch_binary_context.sampling.hilbert import (
     hilbert_features,
     spectral_density,
 )
-from tests.helpers import (
-    RequireDevice,
-    double,
-    finite_difference,
-    jacobian,
-    matrix_of,
-    stationary_kernel,
-    uniform,
-)
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.stationary_kernels import matrix_of, stationary_kernel
+from tests.tensors import double, uniform
 
 SMOOTHNESS = (1.5, 2.5, math.inf)
 # The error of the kernel, relative to its variance.

@@ -27,26 +27,21 @@ from botorch_binary_context import (
     draw_weight_space_paths,
 )
 from botorch_binary_context.sampling import PosteriorSamplePaths
-from tests.helpers import (
-    LARGEST_Z,
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.latent_posteriors import latent, latent_covariance
+from tests.sampling_errors import LARGEST_Z, largest_z
+from tests.small_models import (
     MODEL_CLASSES,
     AnyModel,
     ModelClass,
-    RequireDevice,
-    double,
-    finite_difference,
-    jacobian,
     join_rows,
-    largest_z,
-    latent,
-    latent_covariance,
-    matrix_of,
     random_model,
     random_trials,
     simple_kernel,
-    stationary_kernel,
-    uniform,
 )
+from tests.stationary_kernels import matrix_of, stationary_kernel
+from tests.tensors import double, uniform
 
 # Trials are in the unit square: half of this box is far from all of them.
 BOUNDS = double([[0.0, 0.0], [2.0, 2.0]])

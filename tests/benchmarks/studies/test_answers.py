@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 from benchmarks.studies import answers
 from benchmarks.studies.answer_models import DUEL_MODELS, PASS_FAIL_MODELS
 from benchmarks.studies.answer_sets import Answers, _make_duels
-from tests.helpers import uniform
+from tests.tensors import uniform
 
 
 def simulated(duels: bool) -> Answers:

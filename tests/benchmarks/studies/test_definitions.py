@@ -7,7 +7,8 @@ from benchmarks.studies.definitions import KG_FUNCTIONS, STUDIES, estimate_cost
 from benchmarks.studies.hyperparameters import Hyperparameters
 from botorch_binary_context.problems import BENCHMARKS
 from tests.benchmarks.studies.small_studies import stub_hyperparameters
-from tests.helpers import StrictTestCase, uniform
+from tests.strict_case import StrictTestCase
+from tests.tensors import uniform
 
 
 class TestStudies(StrictTestCase):

@@ -12,7 +12,7 @@ from benchmarks.studies.experiment import (
 )
 from botorch_binary_context.problems import ContextProblem
 from tests.benchmarks.studies.small_studies import make_task, without_times
-from tests.helpers import StrictTestCase
+from tests.strict_case import StrictTestCase
 
 
 def case_of(study: str) -> Case:

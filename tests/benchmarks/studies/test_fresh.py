@@ -12,7 +12,7 @@ from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.experiment import Task, draw_randomness, make_case, run_task
 from botorch_binary_context.inference import ExpectationPropagation, Laplace
 from tests.benchmarks.studies.small_studies import stub_hyperparameters
-from tests.helpers import uniform
+from tests.tensors import uniform
 
 
 def task(study: str, function: str = "Levy", rule: str = "random") -> Task:

@@ -17,7 +17,7 @@ from benchmarks.studies import hyperparameters
 from benchmarks.studies.hyperparameters import add, choose, compare_kernels, load, read
 from benchmarks.studies.regression import KERNELS
 from botorch_binary_context.problems import BENCHMARKS
-from tests.helpers import StrictTestCase
+from tests.strict_case import StrictTestCase
 
 FUNCTION, OTHER = "Forrester et al (2008)", "Gramacy and Lee (2012)"
 

@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.__main__ import main
 from benchmarks.studies import maps, searches
-from tests.helpers import double
+from tests.tensors import double
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@ import torch
 from botorch.exceptions import InputDataError
 
 from benchmarks.studies.ranking import pairwise_wins, rank_rules
-from tests.helpers import StrictTestCase, load_golden
+from tests.golden_numbers import load_golden
+from tests.strict_case import StrictTestCase
 
 
 class TestRankRules(StrictTestCase):

@@ -39,7 +39,8 @@ from botorch_binary_context import (
 )
 from botorch_binary_context.problems import RefractionProblem
 from tests.benchmarks.studies.small_studies import compute_here
-from tests.helpers import StrictTestCase, double, uniform
+from tests.strict_case import StrictTestCase
+from tests.tensors import double, uniform
 
 
 def make_task(function: str, rule: str = "ucb-ald", iterations: int = 2) -> Task:

@@ -15,7 +15,8 @@ from benchmarks.studies.regression import (
     log_likelihood,
     predict,
 )
-from tests.helpers import StrictTestCase, uniform
+from tests.strict_case import StrictTestCase
+from tests.tensors import uniform
 
 LENGTHSCALES = {
     "SE-ARD": (0.1, 0.6),

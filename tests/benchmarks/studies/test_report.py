@@ -11,7 +11,7 @@ from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.report import write_report
 from benchmarks.tables import format_table
 from tests.benchmarks.studies.small_studies import fake_results, make_task
-from tests.helpers import StrictTestCase
+from tests.strict_case import StrictTestCase
 
 LEVELS = {"ucb-ald": 2.0, "cjes": 1.0, "random": 0.0}
 

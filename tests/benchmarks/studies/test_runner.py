@@ -29,7 +29,7 @@ from tests.benchmarks.studies.small_studies import (
     tiny_arguments,
     tiny_results,
 )
-from tests.helpers import StrictTestCase
+from tests.strict_case import StrictTestCase
 
 
 def wait_for_results(folder: Path, process: subprocess.Popen, limit: float) -> None:

@@ -16,7 +16,7 @@ from benchmarks.studies import default_settings, mixed_duels
 from benchmarks.studies.mixed_problems import Kind, MixedDuels
 from benchmarks.studies.own_studies import OWN_STUDIES
 from benchmarks.studies.settings_study import SettingsStudy, format_means
-from tests.helpers import double, uniform
+from tests.tensors import double, uniform
 
 EVERY_KIND = {**mixed_duels.TUNING, **mixed_duels.PROBLEMS}
 

@@ -15,7 +15,7 @@ from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.experiment import SCHEMA
 from botorch_binary_context.problems import BENCHMARKS
 from tests.benchmarks.studies.small_studies import fake_results, make_task
-from tests.helpers import StrictTestCase
+from tests.strict_case import StrictTestCase
 
 
 class TestStore(StrictTestCase):

@@ -21,7 +21,8 @@ from benchmarks.studies.moving_optimum import (
 from benchmarks.studies.variant_report import final_regrets
 from botorch_binary_context.problems import make_objective
 from tests.benchmarks.studies.small_studies import fake_results, stub_hyperparameters
-from tests.helpers import StrictTestCase, uniform
+from tests.strict_case import StrictTestCase
+from tests.tensors import uniform
 
 FUNCTION = "Levy"
 
