@@ -2,6 +2,8 @@ r"""Names of the modules that hold what tests share, for tests not yet changed."
 
 from __future__ import annotations
 
+from botorch.utils.testing import BotorchTestCase
+
 from tests.derivatives import finite_difference as finite_difference
 from tests.derivatives import jacobian as jacobian
 from tests.devices import RequireDevice as RequireDevice
@@ -31,6 +33,12 @@ from tests.small_models import random_trials as random_trials
 from tests.small_models import simple_kernel as simple_kernel
 from tests.stationary_kernels import matrix_of as matrix_of
 from tests.stationary_kernels import stationary_kernel as stationary_kernel
-from tests.strict_case import StrictTestCase as StrictTestCase
 from tests.tensors import double as double
 from tests.tensors import uniform as uniform
+
+
+class StrictTestCase(BotorchTestCase):
+    """A BoTorch test case that leaves warnings what they are in this run: errors."""
+
+    def setUp(self, suppress_input_warnings: bool = False) -> None:
+        """Keep the filters of the test run, which BoTorch's own ``setUp`` resets."""

@@ -12,24 +12,24 @@ from botorch_binary_context.bands import (
 )
 from botorch_binary_context.kernels import AdditiveContextKernel
 from botorch_binary_context.likelihoods import ProbitLikelihood
+from tests.closeness import assert_all_close
 from tests.latent_posteriors import latent, latent_covariance
 from tests.small_models import random_model
-from tests.strict_case import StrictTestCase
 from tests.tensors import uniform
 
 
-class TestLatentBand(StrictTestCase):
+class TestLatentBand:
     def test_moments(self) -> None:
         model, X = random_model(BinaryLaplaceGP, 8, 2), uniform(5, 2)
         with torch.no_grad():
             band, posterior = latent_band(model, X, 2.0), latent(model, X)
         mean, variance = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
-        self.assertAllClose(band.center, mean, atol=1e-10)
-        self.assertAllClose(band.high - band.center, 2 * variance.sqrt(), atol=1e-8)
-        self.assertAllClose(band.center - band.low, 2 * variance.sqrt(), atol=1e-8)
+        assert_all_close(band.center, mean, atol=1e-10)
+        assert_all_close(band.high - band.center, 2 * variance.sqrt(), atol=1e-8)
+        assert_all_close(band.center - band.low, 2 * variance.sqrt(), atol=1e-8)
 
 
-class TestProbabilityBand(StrictTestCase):
+class TestProbabilityBand:
     def test_quantiles_of_samples(self) -> None:
         likelihood = ProbitLikelihood(guess_rate=0.2, lapse_rate=0.1)
         model = random_model(BinaryLaplaceGP, 8, 2, likelihood=likelihood)
@@ -39,10 +39,10 @@ class TestProbabilityBand(StrictTestCase):
             band = probability_band(model, X, 1.0)
             f = model.posterior(X).rsample(torch.Size([200_000])).flatten(1)
         samples = 0.2 + 0.7 * ndtr(f)
-        self.assertAllClose(band.center, samples.mean(dim=0), atol=5e-3)
+        assert_all_close(band.center, samples.mean(dim=0), atol=5e-3)
         one_deviation = ndtr(torch.tensor(1.0)).item()
         for bound, level in ((band.low, 1 - one_deviation), (band.high, one_deviation)):
-            self.assertAllClose(bound, samples.quantile(level, dim=0), atol=5e-3)
+            assert_all_close(bound, samples.quantile(level, dim=0), atol=5e-3)
 
     def test_duels(self) -> None:
         model = random_model(PreferenceLaplaceGP, 8, 2)
@@ -54,14 +54,14 @@ class TestProbabilityBand(StrictTestCase):
             difference = latent(model, duels).mean.squeeze(-1).diff(dim=-1).neg()
         weights = torch.tensor([1.0, -1.0], dtype=torch.double)
         spread = (covariance @ weights @ weights).sqrt()
-        self.assertAllClose(
+        assert_all_close(
             band.high, ndtr(difference.squeeze(-1) + 1.5 * spread), atol=1e-8
         )
-        self.assertAllClose(band.center, 1 - swapped.center, atol=1e-10)
-        self.assertAllClose(band.low, 1 - swapped.high, atol=1e-10)
+        assert_all_close(band.center, 1 - swapped.center, atol=1e-10)
+        assert_all_close(band.low, 1 - swapped.high, atol=1e-10)
 
 
-class TestThresholdBand(StrictTestCase):
+class TestThresholdBand:
     def line(self, model: BinaryLaplaceGP, n: int) -> torch.Tensor:
         """Trials at three parameters, the easiest end of the context first."""
         context = torch.linspace(-2, 2, n, dtype=torch.double)
@@ -91,11 +91,11 @@ class TestThresholdBand(StrictTestCase):
                 samples = model.posterior(ends).rsample(torch.Size([100_000]))
         # Of this kernel ``f`` is a line in the context.
         first, last = samples.squeeze(-1).unbind(-1)
-        self.assertTrue((first > last).all())
+        assert (first > last).all()
         crossings = 400 * (first - 0.3) / (first - last)
         level = ndtr(torch.tensor(1.0)).item()
         for bound, share in zip(band, (0.5, 1 - level, level), strict=True):
-            self.assertAllClose(bound, crossings.quantile(share, dim=0), atol=0.5)
+            assert_all_close(bound, crossings.quantile(share, dim=0), atol=0.5)
 
     def test_between_the_trials(self) -> None:
         """Few trials show the same as many, since ``f`` is a line."""
@@ -103,7 +103,7 @@ class TestThresholdBand(StrictTestCase):
         with torch.no_grad():
             fine = threshold_band(model, self.line(model, 401), 0.0, 0.0).center
             coarse = threshold_band(model, self.line(model, 5), 0.0, 0.0).center
-        self.assertAllClose(fine / 400, coarse / 4, atol=1e-9)
+        assert_all_close(fine / 400, coarse / 4, atol=1e-9)
 
     def test_never(self) -> None:
         model = self.model()
@@ -112,6 +112,6 @@ class TestThresholdBand(StrictTestCase):
             always = threshold_band(model, line, -1e3, 1.0)
             never = threshold_band(model, line, 1e3, 1.0)
         for bound in always:
-            self.assertTrue((bound == torch.inf).all())
+            assert (bound == torch.inf).all()
         for bound in never:
-            self.assertTrue((bound == -torch.inf).all())
+            assert (bound == -torch.inf).all()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
@@ -16,8 +17,8 @@ from botorch_binary_context import (
     recommend,
     suggest,
 )
+from tests.closeness import assert_all_close
 from tests.stationary_kernels import matrix_of
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 
@@ -35,35 +36,35 @@ def subjects(n: int) -> Tensor:
     return torch.cat([uniform(n, 1), (torch.arange(n) % 3).double()[:, None]], dim=-1)
 
 
-class TestKernels(StrictTestCase):
+class TestKernels:
     def test_subjects(self) -> None:
         X = subjects(7)
         kernel = SubjectKernel(smooth(2.0), smooth(0.5), num_subjects=3).double()
         base = matrix_of(smooth(1.0), X[:, :1])
         same = X[:, 1:] == X[:, 1]
-        self.assertAllClose(matrix_of(kernel, X), (2 + 0.5 * same) * base)
-        self.assertAllClose(kernel(X).to_dense(), (2 + 0.5 * same) * base)
-        self.assertAllClose(kernel(X, diag=True), torch.full((7,), 2.5).double())
+        assert_all_close(matrix_of(kernel, X), (2 + 0.5 * same) * base)
+        assert_all_close(kernel(X).to_dense(), (2 + 0.5 * same) * base)
+        assert_all_close(kernel(X, diag=True), torch.full((7,), 2.5).double())
 
     def test_drift(self) -> None:
         X = uniform(7, 3)
         kernel = DriftKernel(smooth(2.0), smooth(0.5), timescale=0.3, column=1).double()
         base = matrix_of(smooth(1.0), X[:, [0, 2]])
         decay = (-(X[:, 1:2] - X[:, 1]).abs() / 0.3).exp()
-        self.assertAllClose(matrix_of(kernel, X), (2 + 0.5 * decay) * base)
-        self.assertAllClose(kernel.timescale.item(), 0.3)
+        assert_all_close(matrix_of(kernel, X), (2 + 0.5 * decay) * base)
+        assert_all_close(kernel.timescale.item(), 0.3)
 
     def test_batches(self) -> None:
         X = uniform(4, 5, 2)
         kernel = DriftKernel(smooth(2.0, (4,)), smooth(0.5, (4,)), 0.3).double()
         single = DriftKernel(smooth(2.0), smooth(0.5), 0.3).double()
-        self.assertEqual(kernel.batch_shape, (4,))
+        assert kernel.batch_shape == (4,)
         for i in range(4):
-            self.assertAllClose(matrix_of(kernel, X)[i], matrix_of(single, X[i]))
+            assert_all_close(matrix_of(kernel, X)[i], matrix_of(single, X[i]))
 
     def test_float(self) -> None:
         kernel = SubjectKernel(smooth(2.0), smooth(0.5), 3).float()
-        self.assertEqual(matrix_of(kernel, subjects(4).float()).dtype, torch.float32)
+        assert matrix_of(kernel, subjects(4).float()).dtype == torch.float32
 
     def test_paths_have_the_moments_of_the_posterior(self) -> None:
         X = subjects(12)
@@ -81,16 +82,16 @@ class TestKernels(StrictTestCase):
                 values, posterior = paths(test), model.posterior(test)
             error = values.mean(dim=0) - posterior.mean.squeeze(-1)
             deviation = posterior.variance.squeeze(-1).sqrt()
-            self.assertLess(float((error / deviation).abs().max()), 5 / 64)
+            assert float((error / deviation).abs().max()) < 5 / 64
             ratio = values.std(dim=0) / deviation
-            self.assertLess(float((ratio - 1).abs().max()), 0.06)
+            assert float((ratio - 1).abs().max()) < 0.06
 
     def test_wrong_number_of_subjects(self) -> None:
-        with self.assertRaisesRegex(InputDataError, "``num_values``"):
+        with pytest.raises(InputDataError, match="``num_values``"):
             SubjectKernel(smooth(1.0), smooth(1.0), num_subjects=0)
 
 
-class TestOneSubject(StrictTestCase):
+class TestOneSubject:
     space = ContextSpace(double([[0.0, 0.0], [1.0, 2.0]]))
 
     def model(self) -> BinaryGP:
@@ -107,11 +108,11 @@ class TestOneSubject(StrictTestCase):
         model = self.model()
         for subject, best in ((0, 0.2), (1, 0.8)):
             held, constraint = hold_column(self.space, -1, subject)
-            self.assertLess(abs(float(recommend(model, held)) - best), 0.1)
+            assert abs(float(recommend(model, held)) - best) < 0.1
             for rule in ("ucb-ald", "bald", "mkg", "ts-ald"):
                 trial = suggest(model, held, rule, seed=0, constraints=constraint)
-                self.assertEqual(trial.shape, (1, 2))
-                self.assertEqual(float(trial[0, 1]), subject)
+                assert trial.shape == (1, 2)
+                assert float(trial[0, 1]) == subject
                 model.condition_on_observations(trial, torch.ones_like(trial[:, :1]))
 
     def test_box(self) -> None:
@@ -119,13 +120,13 @@ class TestOneSubject(StrictTestCase):
             double([[0.0, 1.0, 0.0], [1.0, 5.0, 9.0]]), [1], reference_context=[2.0]
         )
         moved, constraint = hold_column(space, 2, 12.0)
-        self.assertEqual(moved.context_dims, (1, 2))
-        self.assertEqual(moved.reference_context.tolist(), [2.0, 12.0])
-        self.assertEqual(moved.bounds[:, 2].tolist(), [0.0, 12.0])
-        self.assertEqual(constraint.fixed_features, {2: 12.0})
+        assert moved.context_dims == (1, 2)
+        assert moved.reference_context.tolist() == [2.0, 12.0]
+        assert moved.bounds[:, 2].tolist() == [0.0, 12.0]
+        assert constraint.fixed_features == {2: 12.0}
 
 
-class TestDrift(StrictTestCase):
+class TestDrift:
     def test_recommends_for_now(self) -> None:
         """The best parameter has moved from 0.2 to 0.8."""
         t = torch.linspace(0.0, 1.0, 120, dtype=torch.double).unsqueeze(-1)
@@ -138,11 +139,11 @@ class TestDrift(StrictTestCase):
         space = ContextSpace(double([[0.0, 0.0], [1.0, 1.0]]))
         first = recommend(model, hold_column(space, 1, 0.0)[0])
         last = recommend(model, hold_column(space, 1, 1.0)[0])
-        self.assertLess(abs(float(first) - 0.2), 0.15)
-        self.assertLess(abs(float(last) - 0.8), 0.15)
+        assert abs(float(first) - 0.2) < 0.15
+        assert abs(float(last) - 0.8) < 0.15
 
     def test_is_a_sum(self) -> None:
         X = uniform(5, 2)
         kernel = ColumnKernel(smooth(1.0), smooth(0.0 + 1e-9), RBFKernel().double())
-        self.assertAllClose(matrix_of(kernel, X), matrix_of(smooth(1.0), X[:, :1]),
+        assert_all_close(matrix_of(kernel, X), matrix_of(smooth(1.0), X[:, :1]),
                             atol=1e-8)  # fmt: skip

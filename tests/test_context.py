@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 import torch
 from botorch.exceptions import InputDataError
 from hypothesis import given
@@ -14,7 +15,6 @@ from botorch_binary_context import ContextSpace
 from botorch_binary_context.context import normalize_context_dims
 from tests import strategies
 from tests.devices import RequireDevice
-from tests.strict_case import StrictTestCase
 from tests.tensors import double
 
 BOUNDS = [[0.0, -4.0, 1.0, -1.0], [1.0, 4.0, 2.0, 3.0]]
@@ -32,8 +32,8 @@ def spaces(draw: DrawFn) -> tuple[ContextSpace, list[int], Tensor]:
     return ContextSpace(bounds, columns, reference), columns, reference
 
 
-class TestNormalizeContextDims(StrictTestCase):
-    def test_columns(self) -> None:
+class TestNormalizeContextDims:
+    def test_columns(self, subtests: pytest.Subtests) -> None:
         for given_, expected in (
             ([], ()),
             ([0], (0,)),
@@ -42,90 +42,98 @@ class TestNormalizeContextDims(StrictTestCase):
             ([-4, 2], (0, 2)),
             ((-1, 0, -2), (0, 2, 3)),
         ):
-            with self.subTest(given_):
-                self.assertEqual(normalize_context_dims(given_, 4), expected)
+            with subtests.test(given_=given_):
+                assert normalize_context_dims(given_, 4) == expected
 
-    def test_out_of_range(self) -> None:
+    def test_out_of_range(self, subtests: pytest.Subtests) -> None:
         for columns, wrong in (([4], 4), ([-5], -5), ([0, 7], 7)):
             message = (
                 r"Expected ``context_dims`` to be columns of rows with 4 columns, but "
                 rf"got \[{wrong}\] in \[.*\]"
             )
-            with self.subTest(columns), self.assertRaisesRegex(InputDataError, message):
+            with (
+                subtests.test(columns=columns),
+                pytest.raises(InputDataError, match=message),
+            ):
                 normalize_context_dims(columns, 4)
 
-    def test_repeated(self) -> None:
+    def test_repeated(self, subtests: pytest.Subtests) -> None:
         for columns in ([1, 1], [3, -1]):
             message = (
                 r"Expected ``context_dims`` to name each column once, but got "
                 rf"\[{columns[0]}, {columns[1]}\]"
             )
-            with self.subTest(columns), self.assertRaisesRegex(InputDataError, message):
+            with (
+                subtests.test(columns=columns),
+                pytest.raises(InputDataError, match=message),
+            ):
                 normalize_context_dims(columns, 4)
 
 
-class TestContextSpace(StrictTestCase):
+class TestContextSpace:
     def test_columns_and_bounds(self) -> None:
         for dtype in (torch.float, torch.double):
             bounds = torch.tensor(BOUNDS, dtype=dtype)
             space = ContextSpace(bounds, context_dims=[-2], reference_context=[1.5])
-            self.assertEqual(space.dim, 4)
-            self.assertEqual(space.num_contexts, 1)
-            self.assertEqual(space.context_dims, (2,))
-            self.assertEqual(space.parameter_dims, (0, 1, 3))
-            self.assertTrue(torch.equal(space.bounds, bounds))
-            self.assertTrue(torch.equal(space.context_bounds, bounds[:, [2]]))
-            self.assertTrue(torch.equal(space.parameter_bounds, bounds[:, [0, 1, 3]]))
-            self.assertTrue(
-                torch.equal(space.reference_context, torch.tensor([1.5], dtype=dtype))
+            assert space.dim == 4
+            assert space.num_contexts == 1
+            assert space.context_dims == (2,)
+            assert space.parameter_dims == (0, 1, 3)
+            assert torch.equal(space.bounds, bounds)
+            assert torch.equal(space.context_bounds, bounds[:, [2]])
+            assert torch.equal(space.parameter_bounds, bounds[:, [0, 1, 3]])
+            assert torch.equal(
+                space.reference_context, torch.tensor([1.5], dtype=dtype)
             )
 
     def test_reference_forms(self) -> None:
         for reference in (0.5, [0.5], (0.5,), torch.tensor(0.5), torch.tensor([0.5])):
             space = ContextSpace(double(BOUNDS), [0], reference)
-            self.assertTrue(torch.equal(space.reference_context, double([0.5])))
+            assert torch.equal(space.reference_context, double([0.5]))
 
-    def test_reference_follows_the_order_of_context_dims(self) -> None:
+    def test_reference_follows_the_order_of_context_dims(
+        self, subtests: pytest.Subtests
+    ) -> None:
         value = {0: 0.25, 2: 1.5, 3: 2.0}
         for columns in itertools.permutations((0, 2, 3)):
             for offset in (0, 4):  # counted from the start and from the end
                 dims = [i - offset for i in columns]
                 reference = [value[i] for i in columns]
-                with self.subTest(dims):
+                with subtests.test(dims=dims):
                     space = ContextSpace(double(BOUNDS), dims, reference)
-                    self.assertEqual(space.context_dims, (0, 2, 3))
+                    assert space.context_dims == (0, 2, 3)
                     trial = space.at_reference(double([-3.0]))
-                    self.assertEqual(trial.tolist(), [0.25, -3.0, 1.5, 2.0])
+                    assert trial.tolist() == [0.25, -3.0, 1.5, 2.0]
 
     def test_reference_at_the_bounds(self) -> None:
         for value in (0.0, 1.0):
             space = ContextSpace(double(BOUNDS), [0], value)
-            self.assertEqual(space.reference_context.tolist(), [value])
+            assert space.reference_context.tolist() == [value]
 
     def test_no_context(self) -> None:
         space = ContextSpace(double(BOUNDS))
         X = torch.rand(3, 5, 4, dtype=torch.double)
-        self.assertEqual(space.context_dims, ())
-        self.assertEqual(space.num_contexts, 0)
-        self.assertEqual(space.context_bounds.shape, (2, 0))
-        self.assertEqual(space.contexts(X).shape, (3, 5, 0))
-        self.assertTrue(torch.equal(space.parameters(X), X))
-        self.assertTrue(torch.equal(space.at_reference(X), X))
+        assert space.context_dims == ()
+        assert space.num_contexts == 0
+        assert space.context_bounds.shape == (2, 0)
+        assert space.contexts(X).shape == (3, 5, 0)
+        assert torch.equal(space.parameters(X), X)
+        assert torch.equal(space.at_reference(X), X)
 
     def test_join_broadcasts(self) -> None:
         space = ContextSpace(double(BOUNDS), [1, 3], [0.0, 0.0])
         parameters = torch.rand(3, 1, 2, dtype=torch.double)
         contexts = torch.rand(5, 2, dtype=torch.double)
         X = space.join(parameters, contexts)
-        self.assertEqual(X.shape, (3, 5, 4))
-        self.assertTrue(torch.equal(space.parameters(X), parameters.expand(3, 5, 2)))
-        self.assertTrue(torch.equal(space.contexts(X), contexts.expand(3, 5, 2)))
+        assert X.shape == (3, 5, 4)
+        assert torch.equal(space.parameters(X), parameters.expand(3, 5, 2))
+        assert torch.equal(space.contexts(X), contexts.expand(3, 5, 2))
 
     def test_follows_the_parameters(self) -> None:
         space = ContextSpace(double(BOUNDS), [1], [0.5])
         X = space.at_reference(torch.rand(2, 3, dtype=torch.float))
-        self.assertEqual(X.dtype, torch.float)
-        self.assertEqual(X[:, 1].tolist(), [0.5, 0.5])
+        assert X.dtype == torch.float
+        assert X[:, 1].tolist() == [0.5, 0.5]
 
     def test_gradients_pass(self) -> None:
         space = ContextSpace(double(BOUNDS), [1], [0.0])
@@ -135,31 +143,32 @@ class TestContextSpace(StrictTestCase):
         (space.join(parameters, context) * weights).sum().backward()
         assert parameters.grad is not None
         assert context.grad is not None
-        self.assertEqual(parameters.grad.tolist(), [1.0, 3.0, 4.0])
-        self.assertEqual(context.grad.tolist(), [2.0])
+        assert parameters.grad.tolist() == [1.0, 3.0, 4.0]
+        assert context.grad.tolist() == [2.0]
 
     def test_to(self) -> None:
         space = ContextSpace(double(BOUNDS), [3, 0], [2.5, 0.5])
         single = space.to(torch.zeros(1, dtype=torch.float))
-        self.assertEqual(single.bounds.dtype, torch.float)
-        self.assertEqual(single.reference_context.dtype, torch.float)
-        self.assertEqual(single.reference_context.tolist(), [0.5, 2.5])
-        self.assertEqual(single.context_dims, (0, 3))
-        self.assertEqual(space.bounds.dtype, torch.double)
+        assert single.bounds.dtype == torch.float
+        assert single.reference_context.dtype == torch.float
+        assert single.reference_context.tolist() == [0.5, 2.5]
+        assert single.context_dims == (0, 3)
+        assert space.bounds.dtype == torch.double
 
     def test_to_keeps_a_reference_at_a_bound(self) -> None:
         # 0.1 is not a float: bound and reference must be rounded alike.
         bounds = double([[0.1, 0.0], [0.7, 1.0]])
         for value in (0.1, 0.7):
             space = ContextSpace(bounds, [0], [value]).to(torch.zeros(1))
-            self.assertAlmostEqual(float(space.reference_context), value, places=6)
+            assert float(space.reference_context) == pytest.approx(
+                value, rel=0, abs=0.5e-6
+            )
 
     def test_repr(self) -> None:
         space = ContextSpace(double(BOUNDS), [-1, 0], [2.5, 0.5])
-        self.assertEqual(
-            repr(space),
-            f"ContextSpace(bounds={BOUNDS}, context_dims=[0, 3], "
-            "reference_context=[0.5, 2.5])",
+        assert (
+            repr(space) == f"ContextSpace(bounds={BOUNDS}, context_dims=[0, 3], "
+            "reference_context=[0.5, 2.5])"
         )
 
     @given(spaces(), strategies.batch_shapes, st.data())
@@ -172,19 +181,19 @@ class TestContextSpace(StrictTestCase):
         space = case[0]
         X = data.draw(strategies.inputs((*batch, 2, space.dim)))
         parameters, contexts = space.parameters(X), space.contexts(X)
-        self.assertEqual(contexts.shape[-1], space.num_contexts)
-        self.assertEqual(parameters.shape[-1], space.dim - space.num_contexts)
-        self.assertTrue(torch.equal(space.join(parameters, contexts), X))
+        assert contexts.shape[-1] == space.num_contexts
+        assert parameters.shape[-1] == space.dim - space.num_contexts
+        assert torch.equal(space.join(parameters, contexts), X)
 
     @given(spaces())
     def test_at_reference(self, case: tuple[ContextSpace, list[int], Tensor]) -> None:
         space, columns, reference = case
         parameters = torch.rand(3, len(space.parameter_dims), dtype=torch.double)
         X = space.at_reference(parameters)
-        self.assertTrue(torch.equal(space.parameters(X), parameters))
+        assert torch.equal(space.parameters(X), parameters)
         # Column by column, as the space was described.
         for column, value in zip(columns, reference.tolist(), strict=True):
-            self.assertEqual(X[..., column].tolist(), [value] * 3)
+            assert X[..., column].tolist() == [value] * 3
 
     @given(spaces())
     def test_columns_partition(
@@ -192,8 +201,8 @@ class TestContextSpace(StrictTestCase):
     ) -> None:
         space, columns, _ = case
         both = sorted(space.context_dims + space.parameter_dims)
-        self.assertEqual(both, list(range(space.dim)))
-        self.assertEqual({c % space.dim for c in columns}, set(space.context_dims))
+        assert both == list(range(space.dim))
+        assert {c % space.dim for c in columns} == set(space.context_dims)
 
     def test_device(self) -> None:
         bounds, X = double(BOUNDS), torch.rand(3, 4, dtype=torch.double)
@@ -205,9 +214,9 @@ class TestContextSpace(StrictTestCase):
             ContextSpace(bounds)
 
 
-class TestContextSpaceErrors(StrictTestCase):
+class TestContextSpaceErrors:
     def check(self, message: str, *args: Any) -> None:
-        with self.assertRaisesRegex(InputDataError, message):
+        with pytest.raises(InputDataError, match=message):
             ContextSpace(*args)
 
     def test_bounds_shape(self) -> None:
@@ -240,10 +249,10 @@ class TestContextSpaceErrors(StrictTestCase):
     def test_no_parameter_left(self) -> None:
         """A pure threshold: contexts are all there is."""
         space = ContextSpace(double(BOUNDS)[:, :2], [0, 1], [0.5, 0.0])
-        self.assertEqual(space.parameter_dims, ())
-        self.assertEqual(space.parameter_bounds.shape, (2, 0))
+        assert space.parameter_dims == ()
+        assert space.parameter_bounds.shape == (2, 0)
         trial = space.at_reference(double(BOUNDS)[0, :0])
-        self.assertEqual(trial.tolist(), [0.5, 0.0])
+        assert trial.tolist() == [0.5, 0.0]
 
     def test_number_of_references(self) -> None:
         bounds = double(BOUNDS)

@@ -5,13 +5,15 @@ from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
+
 from botorch_binary_context import demo
 from botorch_binary_context.problems import visual_acuity
-from tests.strict_case import StrictTestCase
+from tests.closeness import assert_all_close
 from tests.tensors import double
 
 
-class TestDemo(StrictTestCase):
+class TestDemo:
     def test_short_examination(self) -> None:
         with TemporaryDirectory() as directory:
             figure = Path(directory) / "demo.png"
@@ -21,12 +23,12 @@ class TestDemo(StrictTestCase):
                 redirect_stderr(io.StringIO()),
             ):
                 demo.main([*arguments, "--figure", str(figure)])
-            self.assertGreater(figure.stat().st_size, 10_000)
+            assert figure.stat().st_size > 10_000
         text = printed.getvalue()
-        self.assertIn("The patient needs -2.25 DS / +1.50 DC", text)
-        self.assertIn("After 11 letters:", text)
+        assert "The patient needs -2.25 DS / +1.50 DC" in text
+        assert "After 11 letters:" in text
         for label in demo.RULES.values():
-            self.assertIn(label, text)
+            assert label in text
 
     def test_as_an_optometrist_writes(self) -> None:
         for lens, expected in (
@@ -35,9 +37,9 @@ class TestDemo(StrictTestCase):
             ((3.9, -4.0), "+4.00 DS / -4.00 DC"),
         ):
             rounded = demo.round_lens(double(lens)).tolist()
-            self.assertEqual(demo.write_prescription(rounded), expected)
-        self.assertEqual(demo.write_acuity(0.0), "0.00 logMAR (20/20)")
-        self.assertEqual(demo.write_acuity(1.0), "1.00 logMAR (20/200)")
+            assert demo.write_prescription(rounded) == expected
+        assert demo.write_acuity(0.0) == "0.00 logMAR (20/20)"
+        assert demo.write_acuity(1.0) == "1.00 logMAR (20/200)"
 
     def test_acuity_is_that_of_the_lens_that_is_named(self) -> None:
         lens = double([[-2.2, 1.1], [4.0, 4.0]])
@@ -47,8 +49,8 @@ class TestDemo(StrictTestCase):
         text = demo.describe("ts-random", examination)
         error = double([-2.25, 1.0]) - double(demo.PRESCRIPTION)
         expected = demo.write_acuity(visual_acuity(error).item())
-        self.assertIn(f"-2.25 DS / +1.00 DC, {expected}\n", text)
-        self.assertIn("mean 0.600, worst 0.700", text)
+        assert f"-2.25 DS / +1.00 DC, {expected}\n" in text
+        assert "mean 0.600, worst 0.700" in text
 
     def test_wrong_arguments(self) -> None:
         for arguments in (
@@ -60,16 +62,16 @@ class TestDemo(StrictTestCase):
         ):
             with (
                 redirect_stderr(io.StringIO()) as printed,
-                self.assertRaises(SystemExit),
+                pytest.raises(SystemExit),
             ):
                 demo.main(arguments)
-            self.assertIn(arguments[0], printed.getvalue().splitlines()[-1])
+            assert arguments[0] in printed.getvalue().splitlines()[-1]
 
     def test_acuity_is_that_of_the_lens(self) -> None:
         examination = demo.examine("ts-random", repetitions=2, iterations=2)
-        self.assertEqual(examination.trials.shape, (2, 7, 3))
-        self.assertEqual(examination.answers.shape, (2, 7, 1))
+        assert examination.trials.shape == (2, 7, 3)
+        assert examination.answers.shape == (2, 7, 1)
         error = examination.lens - examination.lens.new_tensor(demo.PRESCRIPTION)
         sphere, cylinder = error.unbind(dim=-1)
         squared = (sphere.square() + (sphere + cylinder).square()) / 2
-        self.assertAllClose(examination.acuity[:, -1], (1 + squared).log10())
+        assert_all_close(examination.acuity[:, -1], (1 + squared).log10())

@@ -3,12 +3,12 @@ r"""The sampler of the reference posteriors, and the records that it wrote."""
 from __future__ import annotations
 
 import json
-import unittest
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import pytest
 from numpy import ndarray
 from numpy.random import default_rng
 from scipy.special import ndtr
@@ -94,7 +94,7 @@ def integrate(trials: Trials, T: ndarray, rates: Sequence[float]) -> dict[str, n
     return values | {f"{key}_error": np.zeros_like(values[key]) for key in values}
 
 
-class TestPrior(unittest.TestCase):
+class TestPrior:
     X1, X2 = default_rng(0).random((4, 3)), default_rng(1).random((5, 3))
 
     def test_rbf(self) -> None:
@@ -109,7 +109,7 @@ class TestPrior(unittest.TestCase):
         np.testing.assert_allclose(actual, 0.25 * linear + 9.0 * matern + 4.0)
 
 
-class TestSweep(unittest.TestCase):
+class TestSweep:
     def test_far_tail(self) -> None:
         """Labels far against the prior mean keep finite draws of the right size."""
         empty = np.zeros((0, 1))
@@ -121,30 +121,30 @@ class TestSweep(unittest.TestCase):
             v = np.zeros((1, 20_000))
             sweep(problem, v, default_rng(0))
             expected = truncnorm.mean(30.0, np.inf, loc=-30.0)
-            self.assertTrue((np.sign(mean) * v < 0).all())
-            self.assertAlmostEqual(np.abs(v).mean() / expected, 1.0, delta=0.03)
+            assert (np.sign(mean) * v < 0).all()
+            assert np.abs(v).mean() / expected == pytest.approx(1.0, rel=0, abs=0.03)
 
 
-class TestSample(unittest.TestCase):
+class TestSample:
     def check(self, record: dict[str, Any], expected: dict[str, ndarray]) -> None:
         problem = make_problem(record)
         averages = sample(problem, default_rng(0), 400, 1000)
         results = estimate(problem, averages)
-        self.assertLess(np.abs(z_scores(results, expected)).max(), 4.5)
+        assert np.abs(z_scores(results, expected)).max() < 4.5
         for key in KEYS:
-            self.assertLess(results[f"{key}_error"].max(), 0.015)
+            assert results[f"{key}_error"].max() < 0.015
         r_hat, z = diagnose(averages)
-        self.assertLess(r_hat, 1.02)
-        self.assertLess(z, 4.5)
+        assert r_hat < 1.02
+        assert z < 4.5
 
-    def test_guesses_and_lapses(self) -> None:
+    def test_guesses_and_lapses(self, subtests: pytest.Subtests) -> None:
         X = np.array([[0.3, 0.2, 0.2], [0.1, 0.4, 0.5]])
         likelihood = np.array([[0.5, 0.4], [0.5, -0.4]])
         for prior in (Prior("rbf", 9.0, 0.5), PSYCHOMETRIC):
             for second in (0, 1):
                 data = {"X": X, "Y": [1, second], "guess_rate": 0.5, "lapse_rate": 0.1}
                 terms = likelihood[[0, 1 - second]]
-                with self.subTest(prior=prior.type, second=second):
+                with subtests.test(prior=prior.type, second=second):
                     trials = Trials(prior, X, np.eye(2), terms)
                     expected = integrate(trials, np.eye(3), (0.5, 0.4))
                     self.check(make_input(prior, data, None), expected)
@@ -159,49 +159,48 @@ class TestSample(unittest.TestCase):
         expected = integrate(trials, np.eye(3), (0.25, 0.7))
         self.check(make_input(prior, outcomes, duels), expected)
 
-    def test_duels(self) -> None:
+    def test_duels(self, subtests: pytest.Subtests) -> None:
         Z = np.array([[0.3, 0.2, 0.2], [0.1, 0.4, 0.5], [-0.2, 0.5, 0.6], [0.5] * 3])
         D = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])
         T = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
         likelihood = np.array([[0.0, 1.0], [1.0, -1.0]])
         duels = {"X": Z.reshape(2, 2, 3), "Y": [1, 0]}
         for prior in (Prior("rbf", 9.0, 0.5), PSYCHOMETRIC):
-            with self.subTest(prior=prior.type):
+            with subtests.test(prior=prior.type):
                 expected = integrate(Trials(prior, Z, D, likelihood), T, (0.0, 1.0))
                 self.check(make_input(prior, None, duels), expected)
 
 
-class TestRecords(unittest.TestCase):
+class TestRecords:
     records: ClassVar[list[dict[str, Any]]]
 
     @classmethod
-    def setUpClass(cls) -> None:
+    def setup_class(cls) -> None:
         cls.records = json.loads(PATH.read_text())
 
     def test_layout(self) -> None:
-        self.assertLess(PATH.stat().st_size, 300_000)
+        assert PATH.stat().st_size < 300_000
         names = [record["name"] for record in self.records]
-        self.assertEqual(names, [setup.name for setup in SETUPS])
+        assert names == [setup.name for setup in SETUPS]
         for record, setup in zip(self.records, SETUPS, strict=True):
-            self.assertEqual(Prior(**record["kernel"]), setup.prior)
-            self.assertEqual(np.shape(record["test_X"]), (NUM_TEST_ROWS, setup.d))
+            assert Prior(**record["kernel"]) == setup.prior
+            assert np.shape(record["test_X"]) == (NUM_TEST_ROWS, setup.d)
             skeleton = plain(simulate(setup, default_rng(0)))
-            self.assertEqual(skeleton.keys() - record.keys(), set())
+            assert skeleton.keys() - record.keys() == set()
             for kind in ("outcomes", "duels"):
-                self.assertEqual(record[kind] is None, skeleton[kind] is None)
+                assert (record[kind] is None) == (skeleton[kind] is None)
                 if record[kind]:
-                    shapes = [np.shape(r[kind]["X"]) for r in (record, skeleton)]
-                    self.assertEqual(*shapes)
-                    self.assertLessEqual(set(record[kind]["Y"]), {0, 1})
+                    assert np.shape(record[kind]["X"]) == np.shape(skeleton[kind]["X"])
+                    assert set(record[kind]["Y"]) <= {0, 1}
 
-    def test_precision(self) -> None:
+    def test_precision(self, subtests: pytest.Subtests) -> None:
         """The errors are small next to what an approximation should achieve."""
         for record in self.records:
-            with self.subTest(record["name"]):
+            with subtests.test(record["name"]):
                 sd = np.array(record["sd"])
-                self.assertLess((record["mean_error"] / sd).max(), 0.01)
-                self.assertLess((record["sd_error"] / sd).max(), 0.01)
-                self.assertLess(max(record["probability_error"]), 0.001)
+                assert (record["mean_error"] / sd).max() < 0.01
+                assert (record["sd_error"] / sd).max() < 0.01
+                assert max(record["probability_error"]) < 0.001
 
     def test_short_run(self) -> None:
         """A short run agrees, with errors as much larger as it is shorter."""
@@ -210,8 +209,8 @@ class TestRecords(unittest.TestCase):
         problem = make_problem(record)
         averages = sample(problem, default_rng(0), chains, sweeps)
         results = estimate(problem, averages)
-        self.assertLess(np.abs(z_scores(results, record)).max(), 4.5)
+        assert np.abs(z_scores(results, record)).max() < 4.5
         expected = np.sqrt(NUM_CHAINS * NUM_SWEEPS / (chains * sweeps))
         for key in KEYS:
             ratio = results[f"{key}_error"] / np.array(record[f"{key}_error"])
-            self.assertAlmostEqual(np.median(ratio) / expected, 1.0, delta=0.3)
+            assert np.median(ratio) / expected == pytest.approx(1.0, rel=0, abs=0.3)

@@ -15,7 +15,6 @@ from torch import Tensor
 
 from botorch_binary_context import DIFFERENCE, VALUE, Functional
 from botorch_binary_context.functionals import StackedFunctional
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 AVERAGE = Functional((0.2, 0.3, 0.5))
@@ -124,39 +123,39 @@ class TestFunctionalProperties:
         torch.testing.assert_close(functional.of_covariance(K), D @ K @ D.mT)
 
 
-class TestIdentityAndErrors(StrictTestCase):
+class TestIdentityAndErrors:
     def test_equality(self) -> None:
-        self.assertEqual(Functional((1.0, -1.0)), DIFFERENCE)
-        self.assertEqual(hash(Functional((1.0,))), hash(VALUE))
-        self.assertNotEqual(Functional((-1.0, 1.0)), DIFFERENCE)
-        self.assertEqual(len({VALUE, DIFFERENCE, Functional((1.0,))}), 2)
+        assert Functional((1.0, -1.0)) == DIFFERENCE
+        assert hash(Functional((1.0,))) == hash(VALUE)
+        assert Functional((-1.0, 1.0)) != DIFFERENCE
+        assert len({VALUE, DIFFERENCE, Functional((1.0,))}) == 2
 
     def test_value_costs_nothing(self) -> None:
         values = uniform(4)
-        self.assertIs(VALUE(values), values)
-        self.assertIs(VALUE.rows(values), values)
+        assert VALUE(values) is values
+        assert VALUE.rows(values) is values
         distribution = MultivariateNormal(values, torch.eye(4).double())
-        self.assertIs(VALUE.of_distribution(distribution), distribution)
+        assert VALUE.of_distribution(distribution) is distribution
 
     def test_no_weights(self) -> None:
-        with self.assertRaisesRegex(InputDataError, "name a row, but got none"):
+        with pytest.raises(InputDataError, match="name a row, but got none"):
             Functional(())
 
     def test_incomplete_trials(self) -> None:
         expected = "Expected the rows of duels to come in pairs, but got 3 of them"
-        with self.assertRaisesRegex(UnsupportedError, expected):
+        with pytest.raises(UnsupportedError, match=expected):
             DIFFERENCE(uniform(3))
         expected = "Expected the rows of trials to come in sets of 3, but got 4 of them"
-        with self.assertRaisesRegex(UnsupportedError, expected):
+        with pytest.raises(UnsupportedError, match=expected):
             AVERAGE(uniform(4, 2), dim=-2)
-        with self.assertRaisesRegex(UnsupportedError, "come in pairs"):
+        with pytest.raises(UnsupportedError, match="come in pairs"):
             DIFFERENCE.of_covariance(covariance_of(5))
 
 
-class TestStackedFunctional(StrictTestCase):
+class TestStackedFunctional:
     def test_is_a_product(self) -> None:
         D = stacked_matrix(STACKED)
-        self.assertEqual(D.shape, (9, NUM_ROWS))
+        assert D.shape == (9, NUM_ROWS)
         for batch_shape in ((), (2,), (2, 3)):
             values = uniform(*batch_shape, NUM_ROWS, 5)
             near(STACKED(values, dim=-2), D @ values)
@@ -171,7 +170,7 @@ class TestStackedFunctional(StrictTestCase):
     def test_no_trials(self) -> None:
         empty = torch.zeros(2, 0, dtype=torch.double)
         for kinds in ([(DIFFERENCE, 0)], [(VALUE, 0), (DIFFERENCE, 0)]):
-            self.assertEqual(StackedFunctional(kinds)(empty).shape, (2, 0))
+            assert StackedFunctional(kinds)(empty).shape == (2, 0)
 
     def test_order_of_kinds(self) -> None:
         swapped = StackedFunctional([(DIFFERENCE, 2), (VALUE, 3)])
@@ -182,5 +181,5 @@ class TestStackedFunctional(StrictTestCase):
         near(straight(values), found)
 
     def test_the_wrong_number_of_rows(self) -> None:
-        with self.assertRaisesRegex(RuntimeError, "split"):
+        with pytest.raises(RuntimeError, match="split"):
             STACKED(uniform(NUM_ROWS - 1))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Any
 
+import pytest
 import torch
 from botorch.exceptions import InputDataError
 from gpytorch.constraints import GreaterThan
@@ -27,9 +28,9 @@ from botorch_binary_context import AdditiveContextKernel, MultiplicativeContextK
 from botorch_binary_context.kernels import context_dims_of
 from botorch_binary_context.numerics.covariance import covariance, variance
 from tests import strategies
+from tests.closeness import assert_all_close
 from tests.derivatives import finite_difference, jacobian
 from tests.devices import RequireDevice
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 ContextKernel = MultiplicativeContextKernel | AdditiveContextKernel
@@ -103,17 +104,17 @@ def cases(draw: st.DrawFn) -> tuple[type, list[int], Tensor, Tensor]:
     return kernel_class, columns, X1, X2
 
 
-class TestContextKernels(StrictTestCase):
+class TestContextKernels:
     @given(cases())
     def test_formula(self, case: tuple[type, list[int], Tensor, Tensor]) -> None:
         kernel_class, columns, X1, X2 = case
         kernel = make_kernel(kernel_class, columns)
         expected = explicit(kernel_class, columns, X1, X2)
-        self.assertAllClose(covariance(kernel, X1, X2), expected, rtol=1e-12)
-        self.assertAllClose(kernel(X1, X2).to_dense(), expected, rtol=1e-12)
+        assert_all_close(covariance(kernel, X1, X2), expected, rtol=1e-12)
+        assert_all_close(kernel(X1, X2).to_dense(), expected, rtol=1e-12)
         diagonal = explicit(kernel_class, columns, X1, X1).diagonal()
-        self.assertAllClose(variance(kernel, X1), diagonal, rtol=1e-12)
-        self.assertAllClose(to_dense(kernel(X1, diag=True)), diagonal, rtol=1e-12)
+        assert_all_close(variance(kernel, X1), diagonal, rtol=1e-12)
+        assert_all_close(to_dense(kernel(X1, diag=True)), diagonal, rtol=1e-12)
 
     @given(cases())
     def test_symmetric_and_psd(
@@ -121,8 +122,8 @@ class TestContextKernels(StrictTestCase):
     ) -> None:
         kernel_class, columns, X, _ = case
         K = covariance(make_kernel(kernel_class, columns), X, X).detach()
-        self.assertAllClose(K, K.mT, rtol=0, atol=1e-13)
-        self.assertGreater(float(torch.linalg.eigvalsh(K).min()), -1e-12)
+        assert_all_close(K, K.mT, rtol=0, atol=1e-13)
+        assert float(torch.linalg.eigvalsh(K).min()) > -1e-12
 
     @given(st.permutations([0, 2, 3]), st.sampled_from(CLASSES))
     def test_order_of_columns_is_irrelevant(
@@ -131,7 +132,7 @@ class TestContextKernels(StrictTestCase):
         X = uniform(4, 5)
         expected = covariance(make_kernel(kernel_class, [0, 2, 3]), X, X)
         found = covariance(make_kernel(kernel_class, columns), X, X)
-        self.assertTrue(torch.equal(found, expected))
+        assert torch.equal(found, expected)
 
     def test_base_sees_only_parameters(self) -> None:
         """Columns of an ARD base or ``active_dims`` count parameters only."""
@@ -148,17 +149,17 @@ class TestContextKernels(StrictTestCase):
                 expected = kernel.context_variance * context + expected
             else:
                 expected = context * expected
-            self.assertAllClose(covariance(kernel, X, X), expected, rtol=1e-10)
+            assert_all_close(covariance(kernel, X, X), expected, rtol=1e-10)
 
             active = kernel_class(
                 RBFKernel(active_dims=(1,)).double(), context_dims=[0]
             )
             alone = kernel_class(RBFKernel().double(), context_dims=[0])
-            self.assertAllClose(
+            assert_all_close(
                 covariance(active, X, X), covariance(alone, X[:, [0, 2]], X[:, [0, 2]])
             )
 
-    def test_batches(self) -> None:
+    def test_batches(self, subtests: pytest.Subtests) -> None:
         for kernel_class in CLASSES:
             for kernel_batch, x_batch in (
                 ((), (3,)),
@@ -167,7 +168,9 @@ class TestContextKernels(StrictTestCase):
                 ((3,), (2, 1)),
                 ((2, 3), (3,)),
             ):
-                with self.subTest(kernel_class, kernel=kernel_batch, X=x_batch):
+                with subtests.test(
+                    kernel_class=kernel_class, kernel=kernel_batch, X=x_batch
+                ):
                     self._check_batch(kernel_class, kernel_batch, x_batch)
 
     def _check_batch(
@@ -177,27 +180,27 @@ class TestContextKernels(StrictTestCase):
         x_batch: tuple[int, ...],
     ) -> None:
         kernel = vary(make_kernel(kernel_class, [-1], kernel_batch))
-        self.assertEqual(kernel.batch_shape, kernel_batch)
+        assert kernel.batch_shape == kernel_batch
         X1, X2 = uniform(*x_batch, 4, 3), uniform(*x_batch, 2, 3, seed=1)
         batch = torch.broadcast_shapes(kernel_batch, x_batch)
         K = covariance(kernel, X1, X2)
-        self.assertEqual(K.shape, (*batch, 4, 2))
-        self.assertAllClose(kernel(X1, X2).to_dense(), K, rtol=1e-12)
+        assert K.shape == (*batch, 4, 2)
+        assert_all_close(kernel(X1, X2).to_dense(), K, rtol=1e-12)
         diagonal = covariance(kernel, X1, X1).diagonal(dim1=-2, dim2=-1)
-        self.assertAllClose(variance(kernel, X1), diagonal, rtol=1e-12)
-        self.assertAllClose(to_dense(kernel(X1, diag=True)), diagonal, rtol=1e-12)
+        assert_all_close(variance(kernel, X1), diagonal, rtol=1e-12)
+        assert_all_close(to_dense(kernel(X1, diag=True)), diagonal, rtol=1e-12)
         if kernel_batch == x_batch:  # each element of the batch by itself
             for i in range(kernel_batch[0]):
                 alone = covariance(kernel[i], X1[i], X2[i])
-                self.assertAllClose(alone, K[i], rtol=1e-12)
-                self.assertAllClose(kernel(X1, X2)[i].to_dense(), K[i], rtol=1e-12)
+                assert_all_close(alone, K[i], rtol=1e-12)
+                assert_all_close(kernel(X1, X2)[i].to_dense(), K[i], rtol=1e-12)
 
     def test_rows_of_a_lazy_matrix(self) -> None:
         X = uniform(5, 3)
         for kernel_class in CLASSES:
             kernel = make_kernel(kernel_class, [0])
             rows = kernel(X)[1:3, 2:].to_dense()
-            self.assertAllClose(rows, covariance(kernel, X, X)[1:3, 2:], rtol=1e-12)
+            assert_all_close(rows, covariance(kernel, X, X)[1:3, 2:], rtol=1e-12)
 
     def test_gradients(self) -> None:
         X1, X2 = uniform(3, 3), uniform(2, 3, seed=1)
@@ -210,14 +213,14 @@ class TestContextKernels(StrictTestCase):
                 )
 
             expected = finite_difference(value, X1)
-            self.assertAllClose(jacobian(value, X1), expected, rtol=1e-8, atol=1e-10)
+            assert_all_close(jacobian(value, X1), expected, rtol=1e-8, atol=1e-10)
 
     def test_no_rows(self) -> None:
         for kernel_class in CLASSES:
             kernel = make_kernel(kernel_class, [0], (2,))
             empty, X = torch.zeros(2, 0, 3).double(), uniform(2, 4, 3)
-            self.assertEqual(covariance(kernel, empty, X).shape, (2, 0, 4))
-            self.assertEqual(variance(kernel, empty).shape, (2, 0))
+            assert covariance(kernel, empty, X).shape == (2, 0, 4)
+            assert variance(kernel, empty).shape == (2, 0)
 
     def test_dtype(self) -> None:
         X = uniform(4, 3)
@@ -225,10 +228,10 @@ class TestContextKernels(StrictTestCase):
             kernel = make_kernel(kernel_class, [0])
             exact = covariance(kernel, X, X)
             single = kernel.to(torch.float)
-            self.assertTrue(all(p.dtype == torch.float for p in single.parameters()))
+            assert all(p.dtype == torch.float for p in single.parameters())
             found = covariance(single, X.float(), X.float())
-            self.assertEqual(found.dtype, torch.float)
-            self.assertAllClose(found.double(), exact, rtol=1e-5, atol=1e-6)
+            assert found.dtype == torch.float
+            assert_all_close(found.double(), exact, rtol=1e-5, atol=1e-6)
 
     def test_copies(self) -> None:
         X = uniform(4, 3)
@@ -236,15 +239,15 @@ class TestContextKernels(StrictTestCase):
             kernel = vary(make_kernel(kernel_class, [-1], (2,)))
             expected = covariance(kernel, X, X)
             fresh = make_kernel(kernel_class, [-1], (2,))
-            self.assertFalse(torch.allclose(covariance(fresh, X, X), expected))
+            assert not torch.allclose(covariance(fresh, X, X), expected)
             fresh.load_state_dict(kernel.state_dict())
             copies = (fresh, deepcopy(kernel), pickle.loads(pickle.dumps(kernel)))
             for copy in copies:
-                self.assertTrue(torch.equal(covariance(copy, X, X), expected))
+                assert torch.equal(covariance(copy, X, X), expected)
 
     def test_not_stationary(self) -> None:
         for kernel_class in CLASSES:
-            self.assertFalse(make_kernel(kernel_class, [0]).is_stationary)
+            assert not make_kernel(kernel_class, [0]).is_stationary
 
     def test_columns_out_of_range(self) -> None:
         X = uniform(4, 3)
@@ -256,16 +259,16 @@ class TestContextKernels(StrictTestCase):
             for column in (3, -4):
                 kernel = make_kernel(kernel_class, [column])
                 expected = message.format(column)
-                with self.assertRaisesRegex(InputDataError, expected):
+                with pytest.raises(InputDataError, match=expected):
                     covariance(kernel, X, X)
-                with self.assertRaisesRegex(InputDataError, expected):
+                with pytest.raises(InputDataError, match=expected):
                     variance(kernel, X)
-                with self.assertRaisesRegex(InputDataError, expected):
+                with pytest.raises(InputDataError, match=expected):
                     kernel(X).to_dense()
 
     def test_repeated_columns(self) -> None:
         kernel = make_kernel(MultiplicativeContextKernel, [0, -3])
-        with self.assertRaisesRegex(InputDataError, "to name each column once"):
+        with pytest.raises(InputDataError, match="to name each column once"):
             covariance(kernel, uniform(4, 3), uniform(4, 3))
 
     def test_device(self) -> None:
@@ -282,22 +285,22 @@ class TestContextKernels(StrictTestCase):
             AdditiveContextKernel(Kernel(), [0])
 
 
-class TestContextVariance(StrictTestCase):
+class TestContextVariance:
     def test_setter(self) -> None:
         for batch in ((), (2,), (2, 3)):
             kernel = AdditiveContextKernel(make_base(batch), [0])
-            self.assertEqual(kernel.context_variance.shape, batch)
+            assert kernel.context_variance.shape == batch
             for value in (3.0, double(0.1), uniform(*batch) + 0.5):
                 kernel.context_variance = value
                 expected = torch.as_tensor(value, dtype=torch.double).expand(batch)
-                self.assertAllClose(kernel.context_variance, expected, rtol=1e-12)
+                assert_all_close(kernel.context_variance, expected, rtol=1e-12)
                 kernel.initialize(context_variance=value)
-                self.assertAllClose(kernel.context_variance, expected, rtol=1e-12)
+                assert_all_close(kernel.context_variance, expected, rtol=1e-12)
 
     def test_follows_the_dtype_of_the_base(self) -> None:
         for dtype in (torch.float, torch.double):
             kernel = AdditiveContextKernel(RBFKernel().to(dtype), [0])
-            self.assertEqual(kernel.context_variance.dtype, dtype)
+            assert kernel.context_variance.dtype == dtype
 
     def test_learnable(self) -> None:
         X = uniform(3, 2)
@@ -309,15 +312,15 @@ class TestContextVariance(StrictTestCase):
         raw = kernel.raw_context_variance.detach()
         # dK/dθ = s s', and θ is the softplus of the parameter
         expected = X[:, 0].sum().square() * torch.sigmoid(raw)
-        self.assertAllClose(slope, expected, rtol=1e-12)
-        self.assertAllClose(theta, torch.nn.functional.softplus(raw), rtol=1e-12)
+        assert_all_close(slope, expected, rtol=1e-12)
+        assert_all_close(theta, torch.nn.functional.softplus(raw), rtol=1e-12)
 
     def test_constraint(self) -> None:
         kernel = AdditiveContextKernel(
             make_base(), [0], context_variance_constraint=GreaterThan(2.0)
         )
         kernel.raw_context_variance.data.fill_(-50.0)
-        self.assertGreaterEqual(kernel.context_variance.item(), 2.0)
+        assert kernel.context_variance.item() >= 2.0
 
     def test_prior(self) -> None:
         for batch in ((), (3,)):
@@ -325,22 +328,22 @@ class TestContextVariance(StrictTestCase):
             kernel = AdditiveContextKernel(make_base(batch), [0], prior)
             names = {name: closure for name, _, _, closure, _ in kernel.named_priors()}
             closure = names["context_variance_prior"]
-            self.assertAllClose(closure(kernel), kernel.context_variance)
+            assert_all_close(closure(kernel), kernel.context_variance)
             before = kernel.context_variance.detach().clone()
             with torch.random.fork_rng():
                 torch.manual_seed(0)
                 kernel.sample_from_prior("context_variance_prior")
             after = kernel.context_variance
-            self.assertEqual(after.shape, batch)
-            self.assertTrue(bool((after != before).all() and (after > 0).all()))
-            self.assertTrue(bool(prior.log_prob(after).isfinite().all()))
+            assert after.shape == batch
+            assert bool((after != before).all() and (after > 0).all())
+            assert bool(prior.log_prob(after).isfinite().all())
 
     def test_no_prior(self) -> None:
         kernel = AdditiveContextKernel(RBFKernel(), [0])
-        self.assertEqual(list(kernel.named_priors()), [])
+        assert list(kernel.named_priors()) == []
 
 
-class TestCompositions(StrictTestCase):
+class TestCompositions:
     """With stock kernels, each against the sum or product of the parts."""
 
     X1, X2 = uniform(4, 3), uniform(3, 3, seed=1)
@@ -350,13 +353,13 @@ class TestCompositions(StrictTestCase):
 
     def check(self, kernel: Kernel, expected: Tensor) -> None:
         found = covariance(kernel, self.X1, self.X2)
-        self.assertAllClose(found, expected, rtol=1e-12)
+        assert_all_close(found, expected, rtol=1e-12)
         lazy = kernel(self.X1, self.X2).to_dense()
-        self.assertAllClose(lazy, expected, rtol=1e-12)
+        assert_all_close(lazy, expected, rtol=1e-12)
         square = covariance(kernel, self.X1, self.X1)
-        self.assertAllClose(variance(kernel, self.X1), square.diagonal(), rtol=1e-12)
+        assert_all_close(variance(kernel, self.X1), square.diagonal(), rtol=1e-12)
         lazy_diagonal = to_dense(kernel(self.X1, diag=True))
-        self.assertAllClose(lazy_diagonal, square.diagonal(), rtol=1e-12)
+        assert_all_close(lazy_diagonal, square.diagonal(), rtol=1e-12)
 
     def test_scale(self) -> None:
         for kernel_class in CLASSES:
@@ -418,7 +421,7 @@ class TestCompositions(StrictTestCase):
         self.check(factors[0] * factors[1], double(entries) / SCALE**2)
 
 
-class TestContextDimsOf(StrictTestCase):
+class TestContextDimsOf:
     def test_found_in_compositions(self) -> None:
         base = make_base()
         for kernel_class in CLASSES:
@@ -429,7 +432,7 @@ class TestContextDimsOf(StrictTestCase):
                 kernel + ConstantKernel(),
                 RBFKernel() * ScaleKernel(kernel),
             ):
-                self.assertEqual(context_dims_of(whole), (-1, 0))
+                assert context_dims_of(whole) == (-1, 0)
 
     def test_none(self) -> None:
-        self.assertEqual(context_dims_of(make_base()), ())
+        assert context_dims_of(make_base()) == ()

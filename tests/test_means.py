@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 import torch
 from botorch.exceptions import InputDataError
 from botorch.fit import fit_gpytorch_mll
@@ -17,9 +18,9 @@ from botorch_binary_context import (
 )
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.sampling import draw_sample_paths
+from tests.closeness import assert_all_close
 from tests.devices import RequireDevice
 from tests.small_models import simple_kernel
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 
@@ -29,22 +30,22 @@ def outcomes(X: Tensor, slope: float) -> Tensor:
     return (uniform(*X.shape[:-1], 1, seed=7) < probability).double()
 
 
-class TestLinearContextMean(StrictTestCase):
+class TestLinearContextMean:
     def test_value(self) -> None:
         X = uniform(3, 4, 5)
         mean = LinearContextMean([0, -1], slope=2.0).double()
-        self.assertAllClose(mean(X), 2 * (X[..., 0] + X[..., 4]))
+        assert_all_close(mean(X), 2 * (X[..., 0] + X[..., 4]))
         mean.slope = double([1.0, 3.0])
-        self.assertAllClose(mean(X), X[..., 0] + 3 * X[..., 4])
+        assert_all_close(mean(X), X[..., 0] + 3 * X[..., 4])
         falling = LinearContextMean([0], slope=2.0, falling=True).double()
-        self.assertAllClose(falling(X), -2 * X[..., 0])
+        assert_all_close(falling(X), -2 * X[..., 0])
 
     def test_batch(self) -> None:
         mean = LinearContextMean([1], batch_shape=torch.Size([3])).double()
         mean.slope = double([[1.0], [2.0], [3.0]])
         X = uniform(2, 3, 4, 2)
         expected = double([1.0, 2.0, 3.0])[:, None] * X[..., 1]
-        self.assertAllClose(mean(X), expected)
+        assert_all_close(mean(X), expected)
 
     def test_posterior_without_data(self) -> None:
         mean = LinearContextMean([0], slope=4.0).double()
@@ -54,7 +55,7 @@ class TestLinearContextMean(StrictTestCase):
         )
         X = uniform(5, 3)
         found = model.posterior(X).mean.squeeze(-1)
-        self.assertAllClose(found, 4 * X[:, 0])
+        assert_all_close(found, 4 * X[:, 0])
 
     def test_learns_the_slope(self) -> None:
         X = uniform(200, 3)
@@ -69,8 +70,8 @@ class TestLinearContextMean(StrictTestCase):
             model = BinaryLaplaceGP(X, Y, covar_module=kernel, mean_module=mean)
             fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
             slopes.append(mean.slope.item())
-        self.assertLess(slopes[0], 4.0)
-        self.assertGreater(slopes[1], 5.0)
+        assert slopes[0] < 4.0
+        assert slopes[1] > 5.0
 
     def test_rules_and_paths(self) -> None:
         mean = LinearContextMean([0], slope=4.0).double()
@@ -81,19 +82,19 @@ class TestLinearContextMean(StrictTestCase):
         )
         box = double([[0.0] * 3, [1.0] * 3])
         space = ContextSpace(box, context_dims=[0], reference_context=0.5)
-        self.assertEqual(suggest(model, space, "cjes", seed=0).shape, (1, 3))
+        assert suggest(model, space, "cjes", seed=0).shape == (1, 3)
         paths = draw_sample_paths(model, 4096, bounds=space.bounds, seed=0)
         test_X = uniform(4, 3, seed=1)
         expected = model.posterior(test_X).mean.squeeze(-1)
         with torch.no_grad():
-            self.assertAllClose(paths(test_X).mean(dim=0), expected, atol=0.1)
+            assert_all_close(paths(test_X).mean(dim=0), expected, atol=0.1)
 
     def test_copies_and_state(self) -> None:
         mean = LinearContextMean([0], slope=3.0).double()
         other = LinearContextMean([0]).double()
         other.load_state_dict(mean.state_dict())
         for same in (other, copy.deepcopy(mean)):
-            self.assertAllClose(same.slope, double([3.0]))
+            assert_all_close(same.slope, double([3.0]))
 
     def test_device(self) -> None:
         with RequireDevice():
@@ -101,9 +102,9 @@ class TestLinearContextMean(StrictTestCase):
             mean(uniform(4, 2).float())
 
     def test_wrong_arguments(self) -> None:
-        with self.assertRaisesRegex(InputDataError, "``context_dims``"):
+        with pytest.raises(InputDataError, match="``context_dims``"):
             LinearContextMean([])
-        with self.assertRaisesRegex(InputDataError, "``slope``"):
+        with pytest.raises(InputDataError, match="``slope``"):
             LinearContextMean([0], slope=0.0)
-        with self.assertRaisesRegex(InputDataError, "``context_dims``"):
+        with pytest.raises(InputDataError, match="``context_dims``"):
             LinearContextMean([5])(uniform(4, 3))

@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 import mpmath
+import pytest
 import torch
 from botorch.acquisition import (
     LogExpectedImprovement,
@@ -30,11 +31,11 @@ from botorch_binary_context import (
     ProbitLikelihood,
 )
 from tests import strategies
+from tests.closeness import assert_all_close
 from tests.derivatives import finite_difference, jacobian
 from tests.devices import RequireDevice
 from tests.quadrature import normal_expectation
 from tests.small_models import random_model
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 RATES = ((0.0, 0.0), (0.2, 0.05))
@@ -65,45 +66,45 @@ def joint_success(
     return guess**2 + guess * spread * float(single.sum()) + spread**2 * float(both)
 
 
-class TestLabelPosterior(StrictTestCase):
+class TestLabelPosterior:
     def test_shapes_and_moments(self) -> None:
         for batch, rates in product(((), (3,), (2, 3)), RATES):
             distribution, likelihood = joint_normal(4, batch), ProbitLikelihood(*rates)
             posterior: Any = LabelPosterior(distribution, likelihood)
-            self.assertEqual(posterior.dtype, torch.double)
-            self.assertEqual(posterior.device, torch.device("cpu"))
+            assert posterior.dtype == torch.double
+            assert posterior.device == torch.device("cpu")
             success = likelihood.marginal(distribution).probs.unsqueeze(-1)
-            self.assertEqual(posterior.mean.shape, (*batch, 4, 1))
-            self.assertAllClose(posterior.mean, success, rtol=1e-14)
-            self.assertAllClose(posterior.variance, success * (1 - success))
-            self.assertEqual(posterior._extended_shape(), (*batch, 4, 1))
+            assert posterior.mean.shape == (*batch, 4, 1)
+            assert_all_close(posterior.mean, success, rtol=1e-14)
+            assert_all_close(posterior.variance, success * (1 - success))
+            assert posterior._extended_shape() == (*batch, 4, 1)
             samples = posterior.rsample(torch.Size([5, 2]))
-            self.assertEqual(samples.shape, (5, 2, *batch, 4, 1))
-            self.assertEqual(posterior.rsample().shape, (1, *batch, 4, 1))
-            self.assertTrue(bool(((samples == 0) | (samples == 1)).all()))
+            assert samples.shape == (5, 2, *batch, 4, 1)
+            assert posterior.rsample().shape == (1, *batch, 4, 1)
+            assert bool(((samples == 0) | (samples == 1)).all())
 
     def test_dtype(self) -> None:
         distribution = MultivariateNormal(torch.zeros(3), torch.eye(3))
         posterior: Any = LabelPosterior(distribution, ProbitLikelihood())
-        self.assertEqual(posterior.dtype, torch.float)
-        self.assertEqual(posterior.rsample().dtype, torch.float)
-        self.assertEqual(posterior.mean.dtype, torch.float)
+        assert posterior.dtype == torch.float
+        assert posterior.rsample().dtype == torch.float
+        assert posterior.mean.dtype == torch.float
 
     def test_density(self) -> None:
         posterior: Any = LabelPosterior(joint_normal(4, (3,)), ProbitLikelihood(0.1))
         mean = posterior.mean
         ones, zeros = torch.ones_like(mean), torch.zeros_like(mean)
-        self.assertAllClose(posterior.density(ones), mean)
-        self.assertAllClose(posterior.density(zeros), 1 - mean)
+        assert_all_close(posterior.density(ones), mean)
+        assert_all_close(posterior.density(zeros), 1 - mean)
         mixed = torch.stack([ones, zeros])
-        self.assertEqual(posterior.density(mixed).shape, (2, 3, 4, 1))
+        assert posterior.density(mixed).shape == (2, 3, 4, 1)
 
-    def test_moments_of_samples(self) -> None:
+    def test_moments_of_samples(self, subtests: pytest.Subtests) -> None:
         for rates in RATES:
             distribution = joint_normal(3)
             posterior: Any = LabelPosterior(distribution, ProbitLikelihood(*rates))
             for draw in ("random", "quasi-random"):
-                with self.subTest(rates, draw=draw), torch.random.fork_rng():
+                with subtests.test(rates=rates, draw=draw), torch.random.fork_rng():
                     torch.manual_seed(0)
                     samples = (
                         posterior.rsample(NUM_SAMPLES)
@@ -119,13 +120,13 @@ class TestLabelPosterior(StrictTestCase):
         rates: tuple[float, float],
     ) -> None:
         success = ProbitLikelihood(*rates).marginal(distribution).probs
-        self.assertAllClose(samples.mean(0), success, rtol=0, atol=SAMPLING_ERROR)
+        assert_all_close(samples.mean(0), success, rtol=0, atol=SAMPLING_ERROR)
         for i, j in ((0, 1), (0, 2), (1, 2)):
             together = float((samples[:, i] * samples[:, j]).mean())
             truth = joint_success(distribution, i, j, rates)
-            self.assertLess(abs(together - truth), SAMPLING_ERROR)
+            assert abs(together - truth) < SAMPLING_ERROR
             # The trials are far from independent, or this would test nothing.
-            self.assertGreater(abs(truth - float(success[i] * success[j])), 0.01)
+            assert abs(truth - float(success[i] * success[j])) > 0.01
 
     def test_one_latent_value(self) -> None:
         """Trials at one point with a latent value that is far from zero agree."""
@@ -135,8 +136,8 @@ class TestLabelPosterior(StrictTestCase):
         with torch.random.fork_rng():
             torch.manual_seed(0)
             first, second = posterior.rsample(NUM_SAMPLES).squeeze(-1).unbind(-1)
-        self.assertGreater(float((first == second).double().mean()), 0.99)
-        self.assertAllClose(first.mean(), double(0.5), rtol=0, atol=SAMPLING_ERROR)
+        assert float((first == second).double().mean()) > 0.99
+        assert_all_close(first.mean(), double(0.5), rtol=0, atol=SAMPLING_ERROR)
 
     def test_known_latent_value(self) -> None:
         """Trials at one point with a known latent value are independent."""
@@ -149,40 +150,40 @@ class TestLabelPosterior(StrictTestCase):
             first, second = posterior.rsample(NUM_SAMPLES).squeeze(-1).unbind(-1)
         success = torch.special.ndtr(mean[0])
         together = (first * second).mean()
-        self.assertAllClose(together, success.square(), rtol=0, atol=SAMPLING_ERROR)
+        assert_all_close(together, success.square(), rtol=0, atol=SAMPLING_ERROR)
 
 
-class TestLabelSamplers(StrictTestCase):
+class TestLabelSamplers:
     def test_base_samples(self) -> None:
         """By hand: the latent values from one column, the labels from the other."""
         for batch in ((), (3,)):
             distribution, likelihood = joint_normal(4, batch), ProbitLikelihood(0.1)
             posterior: Any = LabelPosterior(distribution, likelihood)
             shape = torch.Size([6])
-            self.assertEqual(posterior.base_sample_shape, (*batch, 4, 2))
+            assert posterior.base_sample_shape == (*batch, 4, 2)
             base = (
                 torch.distributions.Normal(0.0, 1.0).sample((6, *batch, 4, 2)).double()
             )
             found = posterior.rsample_from_base_samples(shape, base)
-            self.assertEqual(found.shape, (6, *batch, 4, 1))
+            assert found.shape == (6, *batch, 4, 1)
             root = torch.linalg.cholesky(distribution.covariance_matrix)
             latent = distribution.mean + (root @ base[..., :1]).squeeze(-1)
             success = 0.1 + 0.9 * torch.special.ndtr(latent)
             expected = (torch.special.ndtr(base[..., 1]) < success).double()
-            self.assertTrue(torch.equal(found.squeeze(-1), expected))
+            assert torch.equal(found.squeeze(-1), expected)
 
     def test_get_sampler(self) -> None:
         posterior: Any = LabelPosterior(joint_normal(4, (3,)), ProbitLikelihood())
         sampler = get_sampler(posterior, torch.Size([16]), seed=1)
         samples = sampler(posterior)
-        self.assertEqual(samples.shape, (16, 3, 4, 1))
-        self.assertTrue(bool(((samples == 0) | (samples == 1)).all()))
+        assert samples.shape == (16, 3, 4, 1)
+        assert bool(((samples == 0) | (samples == 1)).all())
         # The base samples are drawn once, and the seed decides them.
-        self.assertTrue(torch.equal(sampler(posterior), samples))
+        assert torch.equal(sampler(posterior), samples)
         again = get_sampler(posterior, torch.Size([16]), seed=1)(posterior)
-        self.assertTrue(torch.equal(again, samples))
+        assert torch.equal(again, samples)
         other = get_sampler(posterior, torch.Size([16]), seed=2)(posterior)
-        self.assertFalse(torch.equal(other, samples))
+        assert not torch.equal(other, samples)
 
     def test_base_samples_are_shared_by_t_batches(self) -> None:
         """Equal posteriors in a batch get equal labels, as BoTorch's optimizers ask."""
@@ -192,18 +193,18 @@ class TestLabelSamplers(StrictTestCase):
         posterior: Any = LabelPosterior(
             MultivariateNormal(mean, covar), ProbitLikelihood()
         )
-        self.assertEqual(posterior.batch_range, (0, -2))
+        assert posterior.batch_range == (0, -2)
         for sampler_class in (SobolQMCNormalSampler, IIDNormalSampler):
             sampler = sampler_class(sample_shape=torch.Size([32]), seed=0)
             samples = sampler(posterior)
-            self.assertEqual(samples.shape, (32, 3, 4, 1))
-            self.assertTrue(torch.equal(samples, samples[:, :1].expand_as(samples)))
+            assert samples.shape == (32, 3, 4, 1)
+            assert torch.equal(samples, samples[:, :1].expand_as(samples))
 
     def test_sampler_follows_other_posteriors(self) -> None:
         sampler = SobolQMCNormalSampler(sample_shape=torch.Size([8]), seed=0)
         for batch in ((), (2,), (3, 2)):
             posterior: Any = LabelPosterior(joint_normal(2, batch), ProbitLikelihood())
-            self.assertEqual(sampler(posterior).shape, (8, *batch, 2, 1))
+            assert sampler(posterior).shape == (8, *batch, 2, 1)
 
     def test_seeded_generator(self) -> None:
         posterior: Any = LabelPosterior(joint_normal(4), ProbitLikelihood())
@@ -212,8 +213,8 @@ class TestLabelSamplers(StrictTestCase):
             with torch.random.fork_rng():
                 torch.manual_seed(seed)
                 draws.append(posterior.rsample(torch.Size([16])))
-        self.assertTrue(torch.equal(draws[0], draws[1]))
-        self.assertFalse(torch.equal(draws[0], draws[2]))
+        assert torch.equal(draws[0], draws[1])
+        assert not torch.equal(draws[0], draws[2])
 
     def test_device(self) -> None:
         distribution = joint_normal(4)
@@ -229,16 +230,16 @@ class TestLabelSamplers(StrictTestCase):
                 _ = transformed.mean + transformed.variance
 
 
-class TestClassProbability(StrictTestCase):
+class TestClassProbability:
     def test_exact_moments(self) -> None:
         for rates, batch in product(RATES, ((), (3,))):
             distribution = joint_normal(2, batch)
             guess, lapse = rates
             transform = ClassProbability(ProbitLikelihood(*rates))
             posterior = transform(GPyTorchPosterior(distribution))
-            self.assertIsInstance(posterior, TransformedPosterior)
-            self.assertEqual(posterior.mean.shape, (*batch, 2, 1))
-            self.assertEqual(posterior.variance.shape, (*batch, 2, 1))
+            assert isinstance(posterior, TransformedPosterior)
+            assert posterior.mean.shape == (*batch, 2, 1)
+            assert posterior.variance.shape == (*batch, 2, 1)
             mean, variance = distribution.mean, distribution.variance
 
             def success(f: Any, rates: tuple[float, float] = (guess, lapse)) -> Any:
@@ -248,12 +249,12 @@ class TestClassProbability(StrictTestCase):
                 moments = mean.flatten()[index].item(), variance.flatten()[index].item()
                 first = float(normal_expectation(success, *moments))
                 squared = normal_expectation(lambda f, p=success: p(f) ** 2, *moments)
-                self.assertAlmostEqual(
-                    posterior.mean.flatten()[index].item(), first, places=12
+                assert posterior.mean.flatten()[index].item() == pytest.approx(
+                    first, rel=0, abs=0.5e-12
                 )
                 spread = float(squared - first**2)
-                self.assertAlmostEqual(
-                    posterior.variance.flatten()[index].item(), spread, places=12
+                assert posterior.variance.flatten()[index].item() == pytest.approx(
+                    spread, rel=0, abs=0.5e-12
                 )
 
     def test_samples(self) -> None:
@@ -261,11 +262,11 @@ class TestClassProbability(StrictTestCase):
         transform = ClassProbability(ProbitLikelihood(0.1, 0.05))
         posterior = transform(GPyTorchPosterior(distribution))
         samples = get_sampler(posterior, NUM_SAMPLES, seed=1)(posterior)
-        self.assertEqual(samples.shape, (*NUM_SAMPLES, 3, 1))
-        self.assertTrue(bool(((samples >= 0.1) & (samples <= 0.95)).all()))
+        assert samples.shape == (*NUM_SAMPLES, 3, 1)
+        assert bool(((samples >= 0.1) & (samples <= 0.95)).all())
         tolerance = SAMPLING_ERROR
-        self.assertAllClose(samples.mean(0), posterior.mean, rtol=0, atol=tolerance)
-        self.assertAllClose(samples.var(0), posterior.variance, rtol=0, atol=tolerance)
+        assert_all_close(samples.mean(0), posterior.mean, rtol=0, atol=tolerance)
+        assert_all_close(samples.var(0), posterior.variance, rtol=0, atol=tolerance)
 
     def test_samples_are_those_of_the_latent_values(self) -> None:
         latent = GPyTorchPosterior(joint_normal(3))
@@ -275,16 +276,16 @@ class TestClassProbability(StrictTestCase):
         shape = torch.Size([5])
         found = posterior.rsample_from_base_samples(shape, base)
         expected = latent.rsample_from_base_samples(shape, base)
-        self.assertAllClose(found, likelihood.probability(expected))
+        assert_all_close(found, likelihood.probability(expected))
 
     def test_evaluate(self) -> None:
         Y = uniform(3, 4, 1)
         likelihood = ProbitLikelihood(0.1, 0.05)
         found = ClassProbability(likelihood).evaluate(Y)
-        self.assertAllClose(found, 0.1 + 0.85 * torch.special.ndtr(Y).squeeze(-1))
+        assert_all_close(found, 0.1 + 0.85 * torch.special.ndtr(Y).squeeze(-1))
         found = ClassProbability(PreferenceLikelihood()).evaluate(Y)
         gap = Y[:, 0::2, 0] - Y[:, 1::2, 0]
-        self.assertAllClose(found, torch.special.ndtr(gap))
+        assert_all_close(found, torch.special.ndtr(gap))
 
     @given(strategies.latent_moments((2,)), strategies.rates())
     def test_moments_are_in_range(
@@ -296,14 +297,14 @@ class TestClassProbability(StrictTestCase):
         posterior = ClassProbability(ProbitLikelihood(*rates))(latent)
         center, spread = posterior.mean, posterior.variance
         guess, lapse = rates
-        self.assertTrue(bool((center >= guess).all()))
-        self.assertTrue(bool((center <= 1 - lapse + 1e-15).all()))
-        self.assertTrue(bool((spread >= 0).all()))
+        assert bool((center >= guess).all())
+        assert bool((center <= 1 - lapse + 1e-15).all())
+        assert bool((spread >= 0).all())
         ceiling = (center - guess) * (1 - lapse - center)
-        self.assertTrue(bool((spread <= ceiling + 1e-14).all()))
+        assert bool((spread <= ceiling + 1e-14).all())
 
 
-class TestWithModels(StrictTestCase):
+class TestWithModels:
     def test_probability_posterior(self) -> None:
         for batch in ((), (2,)):
             model = random_model(BinaryLaplaceGP, batch_shape=batch)
@@ -312,11 +313,11 @@ class TestWithModels(StrictTestCase):
             posterior: Any = model.posterior(X, posterior_transform=transform)
             latent: Any = model.posterior(X)
             expected = torch.special.ndtr(latent.mean / (1 + latent.variance).sqrt())
-            self.assertAllClose(posterior.mean, expected)
-            self.assertAllClose(model.probability_posterior(X).mean, expected)
+            assert_all_close(posterior.mean, expected)
+            assert_all_close(model.probability_posterior(X).mean, expected)
             labels: Any = model.posterior(X, observation_noise=True)
-            self.assertIsInstance(labels, LabelPosterior)
-            self.assertAllClose(labels.mean, expected)
+            assert isinstance(labels, LabelPosterior)
+            assert_all_close(labels.mean, expected)
 
     def test_acquisition_functions(self) -> None:
         model = random_model(BinaryLaplaceGP)
@@ -326,16 +327,16 @@ class TestWithModels(StrictTestCase):
         mean = probability.mean.squeeze(-1).squeeze(-1)
         sd = probability.variance.sqrt().squeeze(-1).squeeze(-1)
         acqf = PosteriorMean(model, posterior_transform=transform)
-        self.assertAllClose(acqf(X), mean)
+        assert_all_close(acqf(X), mean)
         ucb = UpperConfidenceBound(model, beta=4.0, posterior_transform=transform)
-        self.assertAllClose(ucb(X), mean + 2 * sd)
+        assert_all_close(ucb(X), mean + 2 * sd)
         log_ei = LogExpectedImprovement(
             model, best_f=0.5, posterior_transform=transform
         )
-        self.assertTrue(bool(log_ei(X).isfinite().all()))
+        assert bool(log_ei(X).isfinite().all())
         sampler = SobolQMCNormalSampler(NUM_SAMPLES, seed=0)
         regret = qSimpleRegret(model, sampler=sampler, posterior_transform=transform)
-        self.assertAllClose(regret(X), mean, rtol=0, atol=SAMPLING_ERROR)
+        assert_all_close(regret(X), mean, rtol=0, atol=SAMPLING_ERROR)
 
     def test_gradient(self) -> None:
         model = random_model(BinaryLaplaceGP, likelihood=ProbitLikelihood(0.1, 0.02))
@@ -344,7 +345,7 @@ class TestWithModels(StrictTestCase):
         )
         X = uniform(3, 1, 2, seed=4)
         expected = finite_difference(acqf, X)
-        self.assertAllClose(jacobian(acqf, X), expected, rtol=1e-6, atol=1e-9)
+        assert_all_close(jacobian(acqf, X), expected, rtol=1e-6, atol=1e-9)
 
     def test_duels(self) -> None:
         for batch in ((), (2,)):
@@ -352,7 +353,7 @@ class TestWithModels(StrictTestCase):
             X = uniform(5, *batch, 4, 2, seed=4)  # two duels each
             transform = ClassProbability(model.likelihood)
             posterior: Any = model.posterior(X, posterior_transform=transform)
-            self.assertEqual(posterior.mean.shape, (5, *batch, 2, 1))
+            assert posterior.mean.shape == (5, *batch, 2, 1)
             latent: Any = model.posterior(X)
             mean, covar = (
                 latent.distribution.mean,
@@ -362,11 +363,11 @@ class TestWithModels(StrictTestCase):
                 gap = mean[..., a] - mean[..., b]
                 spread = covar[..., a, a] + covar[..., b, b] - 2 * covar[..., a, b]
                 expected = torch.special.ndtr(gap / (1 + spread).sqrt())
-                self.assertAllClose(posterior.mean[..., i, 0], expected)
+                assert_all_close(posterior.mean[..., i, 0], expected)
             swapped = X.unflatten(-2, (2, 2)).flip(-2).flatten(-3, -2)
             mirrored: Any = model.probability_posterior(swapped)
-            self.assertAllClose(mirrored.mean, 1 - posterior.mean)
-            self.assertAllClose(mirrored.variance, posterior.variance)
+            assert_all_close(mirrored.mean, 1 - posterior.mean)
+            assert_all_close(mirrored.variance, posterior.variance)
             labels: Any = model.posterior(X, observation_noise=True)
-            self.assertAllClose(labels.mean, posterior.mean)
-            self.assertEqual(labels.rsample().shape, (1, 5, *batch, 2, 1))
+            assert_all_close(labels.mean, posterior.mean)
+            assert labels.rsample().shape == (1, 5, *batch, 2, 1)

@@ -5,6 +5,7 @@ from itertools import product
 from typing import Any
 
 import mpmath
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,11 +25,11 @@ from botorch_binary_context.probability import (
     probit_variance,
 )
 from tests import strategies
+from tests.closeness import assert_all_close
 from tests.derivatives import finite_difference, jacobian
 from tests.devices import RequireDevice
 from tests.golden_numbers import BINARY_FILES, load_golden
 from tests.quadrature import normal_expectation
-from tests.strict_case import StrictTestCase
 from tests.tensors import double
 
 VARIANCES = (1e-8, 1e-4, 0.1, 1.0, 30.0, 400.0)
@@ -90,49 +91,47 @@ def golden_cases() -> list[tuple[str, Any]]:
     return cases + [(f"preference/{i}", case) for i, case in preference]
 
 
-class TestProbitMoments(StrictTestCase):
+class TestProbitMoments:
     def test_against_quadrature(self) -> None:
         mean, variance = grid((-4.0, -1.5, 0.0, 2.0, 5.0, 8.0))
         center, spread = probit_moments(mean, variance)
         points = list(zip(mean.tolist(), variance.tolist(), strict=True))
         with mpmath.workdps(25):
             true_center = double([float(mpmath.ncdf(shrunken(*p))) for p in points])
-        self.assertLess(relative_error(center, true_center), 1e-14)
+        assert relative_error(center, true_center) < 1e-14
         true_spread = double([true_variance(*p) for p in points])
-        self.assertLess(relative_error(spread, true_spread), 1e-12)
+        assert relative_error(spread, true_spread) < 1e-12
 
-    def test_golden(self) -> None:
+    def test_golden(self, subtests: pytest.Subtests) -> None:
         for name, case in golden_cases():
-            with self.subTest(name):
+            with subtests.test(name):
                 center, spread = probit_moments(
                     double(case["latent_mean"]), double(case["latent_variance"])
                 )
-                self.assertAllClose(
-                    center, double(case["probability"]), rtol=0, atol=1e-9
-                )
-                self.assertAllClose(
+                assert_all_close(center, double(case["probability"]), rtol=0, atol=1e-9)
+                assert_all_close(
                     spread, double(case["probability_variance"]), rtol=0, atol=1e-10
                 )
 
     def test_known_values(self) -> None:
         # f ~ N(0, 1): Φ(f) is uniform.
         center, spread = probit_moments(double(0.0), double(1.0))
-        self.assertAllClose(center, double(0.5), rtol=1e-15)
-        self.assertAllClose(spread, double(1 / 12), rtol=1e-15)
+        assert_all_close(center, double(0.5), rtol=1e-15)
+        assert_all_close(spread, double(1 / 12), rtol=1e-15)
 
     def test_no_variance(self) -> None:
         mean = double([-40.0, -1.0, 0.0, 3.0])
         center, spread = probit_moments(mean, torch.zeros_like(mean))
-        self.assertAllClose(center, torch.special.ndtr(mean), rtol=1e-15, atol=0.0)
-        self.assertTrue(torch.equal(spread, torch.zeros_like(mean)))
+        assert_all_close(center, torch.special.ndtr(mean), rtol=1e-15, atol=0.0)
+        assert torch.equal(spread, torch.zeros_like(mean))
 
     def test_float32_follows_double(self) -> None:
         mean, variance = grid((-4.0, 0.0, 2.0, 5.0))
         exact = probit_moments(mean.float().double(), variance.float().double())
         single = probit_moments(mean.float(), variance.float())
         for value, truth in zip(single, exact, strict=True):
-            self.assertEqual(value.dtype, torch.float)
-            self.assertLess(relative_error(value.double(), truth), 1e-5)
+            assert value.dtype == torch.float
+            assert relative_error(value.double(), truth) < 1e-5
 
     def test_broadcasting(self) -> None:
         mean, variance = torch.randn(3, 1).double(), torch.rand(4).double()
@@ -141,54 +140,52 @@ class TestProbitMoments(StrictTestCase):
         for value, expected in zip(
             (center, spread), probit_moments(*full), strict=True
         ):
-            self.assertEqual(value.shape, (3, 4))
-            self.assertAllClose(value, expected, rtol=1e-15)
+            assert value.shape == (3, 4)
+            assert_all_close(value, expected, rtol=1e-15)
 
     def test_derivatives(self) -> None:
         mean = double([-4.0, -0.7, 0.0, 1.0, 2.0]).requires_grad_()
         variance = double([1e-4, 0.1, 1.0, 30.0, 2.0]).requires_grad_()
-        self.assertTrue(gradcheck(probit_moments, (mean, variance), atol=1e-9))
-        self.assertTrue(gradgradcheck(probit_moments, (mean, variance), atol=1e-8))
+        assert gradcheck(probit_moments, (mean, variance), atol=1e-9)
+        assert gradgradcheck(probit_moments, (mean, variance), atol=1e-8)
 
     def test_derivative_in_the_variance_at_zero(self) -> None:
         # V Φ(f) = φ(μ)² σ² + O(σ⁴)
         mean, variance = double([0.0, 1.5]), torch.zeros(2).double().requires_grad_()
         _, spread = probit_moments(mean, variance)
         (slope,) = torch.autograd.grad(spread.sum(), variance)
-        self.assertAllClose(slope, torch.exp(-mean.square()) / (2 * math.pi))
+        assert_all_close(slope, torch.exp(-mean.square()) / (2 * math.pi))
 
     @given(strategies.latent_moments())
     def test_symmetry(self, moments: tuple[Tensor, Tensor]) -> None:
         mean, variance = moments
         center, spread = probit_moments(mean, variance)
         mirrored, mirrored_spread = probit_moments(-mean, variance)
-        self.assertAllClose(1 - center, mirrored, rtol=0, atol=1e-15)
-        self.assertTrue(torch.equal(spread, mirrored_spread))
+        assert_all_close(1 - center, mirrored, rtol=0, atol=1e-15)
+        assert torch.equal(spread, mirrored_spread)
 
     @given(strategies.latent_moments(bound=50.0))
     def test_range(self, moments: tuple[Tensor, Tensor]) -> None:
         center, spread = probit_moments(*moments)
         mirrored, _ = probit_moments(-moments[0], moments[1])
-        self.assertTrue(bool((center >= 0).all() and (center <= 1).all()))
-        self.assertTrue(bool((spread >= 0).all()))
+        assert bool((center >= 0).all() and (center <= 1).all())
+        assert bool((spread >= 0).all())
         # Var p <= E p (1 - E p)
-        self.assertTrue(bool((spread <= center * mirrored * (1 + 1e-12)).all()))
+        assert bool((spread <= center * mirrored * (1 + 1e-12)).all())
 
 
-class TestProbitVariance(StrictTestCase):
-    def test_derivatives_where_digits_are_few(self) -> None:
+class TestProbitVariance:
+    def test_derivatives_where_digits_are_few(self, subtests: pytest.Subtests) -> None:
         """The gradient keeps its relative precision too, on either side."""
         for h, variance in ((-5.0, 1e-8), (-3.0, 0.1), (3.0, 0.1), (1.0, 400.0)):
-            with self.subTest(h=h, variance=variance), mpmath.workdps(40):
+            with subtests.test(h=h, variance=variance), mpmath.workdps(40):
                 truth = [
                     float(mpmath.diff(plackett, (h, variance), order))
                     for order in ((1, 0), (0, 1))
                 ]
                 inputs = double(h).requires_grad_(), double(variance).requires_grad_()
                 slopes = torch.autograd.grad(probit_variance(*inputs), inputs)
-                self.assertLess(
-                    relative_error(torch.stack(slopes), double(truth)), 1e-7
-                )
+                assert relative_error(torch.stack(slopes), double(truth)) < 1e-7
 
 
 def plackett(h: Any, variance: Any) -> Any:
@@ -200,29 +197,29 @@ def plackett(h: Any, variance: Any) -> Any:
     return integral / (2 * mpmath.pi)
 
 
-class TestMutualInformation(StrictTestCase):
+class TestMutualInformation:
     def test_against_quadrature(self) -> None:
         mean, variance = grid((-8.0, -1.0, 0.0, 2.0, 5.0))
         points = zip(mean.tolist(), variance.tolist(), strict=True)
         average, truth = double([true_entropies(*p) for p in points]).unbind(-1)
         expected = expected_probit_entropy(mean, variance)
-        self.assertAllClose(expected, average, rtol=0, atol=1e-13)
+        assert_all_close(expected, average, rtol=0, atol=1e-13)
         information = bernoulli_mutual_information(mean, variance)
-        self.assertAllClose(information, truth, rtol=0, atol=1e-10)
+        assert_all_close(information, truth, rtol=0, atol=1e-10)
         # A test that saturates teaches something still: not just a small error.
-        self.assertGreater(float(information[truth > 1e-14].min()), 0.0)
+        assert float(information[truth > 1e-14].min()) > 0.0
 
-    def test_golden(self) -> None:
+    def test_golden(self, subtests: pytest.Subtests) -> None:
         for name, case in golden_cases():
-            with self.subTest(name):
+            with subtests.test(name):
                 information = bernoulli_mutual_information(
                     double(case["latent_mean"]), double(case["latent_variance"])
                 )
-                self.assertAllClose(
+                assert_all_close(
                     information, double(case["bald_nats"]), rtol=0, atol=1e-9
                 )
 
-    def test_guess_and_lapse_rates(self) -> None:
+    def test_guess_and_lapse_rates(self, subtests: pytest.Subtests) -> None:
         points = ((-5.0, 0.1), (0.0, 1e-4), (0.0, 10.0), (1.5, 1.0), (8.0, 400.0))
         mean, variance = double(points).unbind(-1)
         for guess, lapse in ((1 / 26, 0.0), (0.5, 0.02), (0.0, 0.05), (0.25, 0.25)):
@@ -232,13 +229,13 @@ class TestMutualInformation(StrictTestCase):
                 success = guess + spread * mpmath.ncdf(f)
                 return entropy_of(success, lapse + spread * mpmath.ncdf(-f))
 
-            with self.subTest(guess=guess, lapse=lapse), mpmath.workdps(22):
+            with subtests.test(guess=guess, lapse=lapse), mpmath.workdps(22):
                 truth = [
                     entropy(shrunken(m, v)) - normal_expectation(entropy, m, v, KNOTS)
                     for m, v in points
                 ]
                 found = bernoulli_mutual_information(mean, variance, guess, lapse)
-                self.assertAllClose(
+                assert_all_close(
                     found, double([float(t) for t in truth]), rtol=0, atol=1e-9
                 )
 
@@ -246,7 +243,7 @@ class TestMutualInformation(StrictTestCase):
         mean, variance = grid((-3.0, 0.0, 2.0, 60.0))
         with_rates = bernoulli_mutual_information(mean, variance, 1e-13, 1e-13)
         without = bernoulli_mutual_information(mean, variance)
-        self.assertAllClose(with_rates, without, rtol=0, atol=1e-7)
+        assert_all_close(with_rates, without, rtol=0, atol=1e-7)
 
     @given(strategies.latent_moments(bound=50.0), strategies.rates())
     def test_rates_can_only_hide(
@@ -254,32 +251,32 @@ class TestMutualInformation(StrictTestCase):
     ) -> None:
         """A label changed at random tells less: the data processing inequality."""
         hidden = bernoulli_mutual_information(*moments, *rates)
-        self.assertTrue(bool((hidden >= 0).all()))
+        assert bool((hidden >= 0).all())
         plain = bernoulli_mutual_information(*moments)
-        self.assertTrue(bool((hidden <= plain + 1e-6).all()))
+        assert bool((hidden <= plain + 1e-6).all())
 
     def test_limits(self) -> None:
         mean = double([-2.0, 0.0, 3.0])
         known = bernoulli_mutual_information(mean, torch.zeros_like(mean))
-        self.assertAllClose(known, torch.zeros_like(mean), rtol=0, atol=1e-15)
+        assert_all_close(known, torch.zeros_like(mean), rtol=0, atol=1e-15)
         # A latent value that may be anything decides the outcome alone.
         open_ = bernoulli_mutual_information(mean, torch.full_like(mean, 1e12))
-        self.assertAllClose(open_, torch.full_like(mean, LN2), rtol=0, atol=1e-5)
+        assert_all_close(open_, torch.full_like(mean, LN2), rtol=0, atol=1e-5)
 
-    def test_finite_for_saturated_trials(self) -> None:
+    def test_finite_for_saturated_trials(self, subtests: pytest.Subtests) -> None:
         for dtype in (torch.float, torch.double):
             mean = torch.tensor([-1e4, -300.0, -41.0, 41.0, 300.0, 1e4], dtype=dtype)
             for variance in (1e-8, 1e-3, 1.0, 400.0, 1e6):
-                with self.subTest(dtype=dtype, variance=variance):
+                with subtests.test(dtype=dtype, variance=variance):
                     self._check_finite(mean, torch.full_like(mean, variance))
 
     def _check_finite(self, mean: Tensor, variance: Tensor) -> None:
         for tensor in (mean, variance):
             tensor.requires_grad_()
         information = bernoulli_mutual_information(mean, variance)
-        self.assertTrue(bool((information >= 0).all() and (information <= LN2).all()))
+        assert bool((information >= 0).all() and (information <= LN2).all())
         for slope in torch.autograd.grad(information.sum(), (mean, variance)):
-            self.assertTrue(bool(slope.isfinite().all()))
+            assert bool(slope.isfinite().all())
 
     def test_saturated_values(self) -> None:
         # Far means with a large variance still have something to say.
@@ -287,7 +284,7 @@ class TestMutualInformation(StrictTestCase):
         mean, variance = double(points).unbind(-1)
         truth = double([true_entropies(*p)[1] for p in points])
         information = bernoulli_mutual_information(mean, variance)
-        self.assertAllClose(information, truth, rtol=0, atol=1e-10)
+        assert_all_close(information, truth, rtol=0, atol=1e-10)
 
     def test_gradients(self) -> None:
         points = double(
@@ -299,12 +296,10 @@ class TestMutualInformation(StrictTestCase):
 
         for point in points:
             expected = finite_difference(func, point, step=1e-4)
-            self.assertAllClose(jacobian(func, point), expected, rtol=1e-8, atol=1e-10)
+            assert_all_close(jacobian(func, point), expected, rtol=1e-8, atol=1e-10)
         mean, variance = points.unbind(-1)
         variables = mean.clone().requires_grad_(), variance.clone().requires_grad_()
-        self.assertTrue(
-            gradgradcheck(bernoulli_mutual_information, variables, atol=1e-7)
-        )
+        assert gradgradcheck(bernoulli_mutual_information, variables, atol=1e-7)
 
     def test_gradient_at_no_variance(self) -> None:
         mean = double([-2.0, 0.0, 1.5])
@@ -314,28 +309,28 @@ class TestMutualInformation(StrictTestCase):
     def test_float32_follows_double(self) -> None:
         mean, variance = grid((-8.0, -2.0, 0.0, 1.0, 4.0))
         single = bernoulli_mutual_information(mean.float(), variance.float())
-        self.assertEqual(single.dtype, torch.float)
+        assert single.dtype == torch.float
         exact = bernoulli_mutual_information(
             mean.float().double(), variance.float().double()
         )
-        self.assertAllClose(single.double(), exact, rtol=0, atol=1e-6)
+        assert_all_close(single.double(), exact, rtol=0, atol=1e-6)
 
     def test_broadcasting(self) -> None:
         mean, variance = torch.randn(3, 1).double(), torch.rand(4).double()
         information = bernoulli_mutual_information(mean, variance)
-        self.assertEqual(information.shape, (3, 4))
+        assert information.shape == (3, 4)
         expected = bernoulli_mutual_information(
             *torch.broadcast_tensors(mean, variance)
         )
-        self.assertAllClose(information, expected, rtol=1e-12)
+        assert_all_close(information, expected, rtol=1e-12)
 
     @given(strategies.latent_moments(bound=50.0))
     def test_range_and_symmetry(self, moments: tuple[Tensor, Tensor]) -> None:
         mean, variance = moments
         information = bernoulli_mutual_information(mean, variance)
-        self.assertTrue(bool((information >= 0).all() and (information <= LN2).all()))
+        assert bool((information >= 0).all() and (information <= LN2).all())
         mirrored = bernoulli_mutual_information(-mean, variance)
-        self.assertAllClose(information, mirrored, rtol=0, atol=1e-14)
+        assert_all_close(information, mirrored, rtol=0, atol=1e-14)
 
     @given(strategies.latent_moments())
     def test_between_divergence_bounds(self, moments: tuple[Tensor, Tensor]) -> None:
@@ -343,9 +338,9 @@ class TestMutualInformation(StrictTestCase):
         information = bernoulli_mutual_information(*moments)
         center, spread = probit_moments(*moments)
         mirrored, _ = probit_moments(-moments[0], moments[1])
-        self.assertTrue(bool((information >= 2 * spread - 1e-13).all()))
+        assert bool((information >= 2 * spread - 1e-13).all())
         ceiling = spread / (center * mirrored)
-        self.assertTrue(bool((information <= ceiling + 1e-13).all()))
+        assert bool((information <= ceiling + 1e-13).all())
 
     @given(
         strategies.latent_means(),
@@ -357,74 +352,74 @@ class TestMutualInformation(StrictTestCase):
         mean_, variance = double(mean), double(small + more)
         expected = expected_probit_entropy(mean_, variance)
         marginal = probit_entropy(mean_ / (1 + variance).sqrt())
-        self.assertGreaterEqual(float(expected), 0.0)
-        self.assertLessEqual(float(expected), float(marginal) + 1e-15)
-        self.assertLessEqual(float(marginal), LN2)
+        assert float(expected) >= 0.0
+        assert float(expected) <= float(marginal) + 1e-15
+        assert float(marginal) <= LN2
 
 
-class TestEntropy(StrictTestCase):
+class TestEntropy:
     def test_against_mpmath(self) -> None:
         h = double([-37.0, -8.0, -1.0, 0.0, 0.5, 8.0, 37.0])
         with mpmath.workdps(400):
             truth = double([float(true_entropy(mpmath.mpf(v))) for v in h.tolist()])
-        self.assertLess(relative_error(probit_entropy(h), truth), 1e-12)
+        assert relative_error(probit_entropy(h), truth) < 1e-12
 
     def test_expected_gradient_at_no_variance(self) -> None:
         # E g(f) = g(μ) + σ² g''(μ) / 2 + O(σ⁴)
         mean = double([-2.0, 0.0, 1.5])
         variance = torch.zeros_like(mean).requires_grad_()
         expected = expected_probit_entropy(mean, variance)
-        self.assertAllClose(expected, probit_entropy(mean), rtol=1e-14)
+        assert_all_close(expected, probit_entropy(mean), rtol=1e-14)
         (slope,) = torch.autograd.grad(expected.sum(), variance)
         with mpmath.workdps(40):
             curvature = [float(mpmath.diff(true_entropy, m, 2)) for m in mean.tolist()]
-        self.assertAllClose(slope, double(curvature) / 2, rtol=1e-6)
+        assert_all_close(slope, double(curvature) / 2, rtol=1e-6)
 
     def test_derivatives(self) -> None:
         h = double([-9.0, -1.0, 0.0, 0.5, 4.0]).requires_grad_()
-        self.assertTrue(gradcheck(probit_entropy, (h,), atol=1e-9))
-        self.assertTrue(gradgradcheck(probit_entropy, (h,), atol=1e-8))
+        assert gradcheck(probit_entropy, (h,), atol=1e-9)
+        assert gradgradcheck(probit_entropy, (h,), atol=1e-8)
 
     def test_of_a_probability(self) -> None:
         p = double([0.0, 1e-3, 0.3, 0.5, 1.0])
         truth = [0.0] + [-v * math.log(v) - (1 - v) * math.log1p(-v) for v in p[1:-1]]
-        self.assertAllClose(bernoulli_entropy(p), double([*truth, 0.0]), rtol=1e-14)
+        assert_all_close(bernoulli_entropy(p), double([*truth, 0.0]), rtol=1e-14)
 
 
-class TestNormalCdf(StrictTestCase):
+class TestNormalCdf:
     def test_against_mpmath(self) -> None:
         z = double([-37.0, -20.0, -9.0, -5.0, -1.0, 0.0, 0.3, 4.0, 9.0, 50.0])
         with mpmath.workdps(25):
             truth = double([float(mpmath.ncdf(v)) for v in z.tolist()])
-        self.assertLess(relative_error(normal_cdf(z), truth), 1e-12)
+        assert relative_error(normal_cdf(z), truth) < 1e-12
 
     def test_derivatives(self) -> None:
         z = double([-9.0, -1.0, 0.0, 0.5, 4.0]).requires_grad_()
-        self.assertTrue(gradcheck(normal_cdf, (z,), atol=1e-9))
-        self.assertTrue(gradgradcheck(normal_cdf, (z,), atol=1e-8))
+        assert gradcheck(normal_cdf, (z,), atol=1e-9)
+        assert gradgradcheck(normal_cdf, (z,), atol=1e-8)
 
 
-class TestGaussianExpectation(StrictTestCase):
+class TestGaussianExpectation:
     def test_polynomials_are_exact(self) -> None:
         mean, variance = torch.randn(2, 3).double(), torch.rand(2, 3).double()
         square = gaussian_expectation(torch.square, mean, variance)
-        self.assertAllClose(square, mean.square() + variance, rtol=1e-13)
+        assert_all_close(square, mean.square() + variance, rtol=1e-13)
         fourth = gaussian_expectation(lambda f: f**4, mean, variance)
         truth = mean**4 + 6 * mean.square() * variance + 3 * variance.square()
-        self.assertAllClose(fourth, truth, rtol=1e-12)
+        assert_all_close(fourth, truth, rtol=1e-12)
 
     def test_shapes(self) -> None:
         for shape in ((), (3,), (2, 3)):
             mean = torch.zeros(shape).double()
             value = gaussian_expectation(torch.exp, mean, mean + 1)
-            self.assertAllClose(value, torch.full(shape, 0.5).double().exp())
+            assert_all_close(value, torch.full(shape, 0.5).double().exp())
 
 
 def true_ratio(z: Any) -> Any:
     return mpmath.npdf(z) / mpmath.ncdf(z)
 
 
-class TestInverseMillsRatio(StrictTestCase):
+class TestInverseMillsRatio:
     z = double(
         [-1e4, -1e3, -100.0, -38.0, -30.0, -5.0, -1.0, 0.0, 2.0, 8.0, 30.0, 37.0]
     )
@@ -440,16 +435,16 @@ class TestInverseMillsRatio(StrictTestCase):
     def test_value(self) -> None:
         ratio = inverse_mills_ratio(self.z)
         truth = self.truth(0)
-        self.assertLess(relative_error(ratio[self.z < 30], truth[self.z < 30]), 1e-14)
+        assert relative_error(ratio[self.z < 30], truth[self.z < 30]) < 1e-14
         # The last digits of a density of 1e-300 are those of its argument's square.
-        self.assertLess(relative_error(ratio, truth), 1e-12)
+        assert relative_error(ratio, truth) < 1e-12
 
     def test_first_derivative(self) -> None:
         z = self.z.clone().requires_grad_()
         (slope,) = torch.autograd.grad(inverse_mills_ratio(z).sum(), z)
-        self.assertAllClose(slope, self.truth(1), rtol=1e-12, atol=1e-7)
+        assert_all_close(slope, self.truth(1), rtol=1e-12, atol=1e-7)
         moderate = self.z.abs() <= 38
-        self.assertAllClose(
+        assert_all_close(
             slope[moderate], self.truth(1)[moderate], rtol=1e-12, atol=1e-12
         )
 
@@ -458,33 +453,33 @@ class TestInverseMillsRatio(StrictTestCase):
         ratio = inverse_mills_ratio(z)
         (slope,) = torch.autograd.grad(ratio.sum(), z, create_graph=True)
         (curvature,) = torch.autograd.grad(slope.sum(), z)
-        self.assertTrue(bool(curvature.isfinite().all()))
+        assert bool(curvature.isfinite().all())
         moderate = self.z.abs() <= 38
-        self.assertAllClose(
+        assert_all_close(
             curvature[moderate], self.truth(2)[moderate], rtol=1e-10, atol=1e-10
         )
 
     def test_derivatives_numerically(self) -> None:
         z = double([-9.0, -1.0, 0.0, 0.5, 4.0]).requires_grad_()
-        self.assertTrue(gradcheck(inverse_mills_ratio, (z,), atol=1e-9))
-        self.assertTrue(gradgradcheck(inverse_mills_ratio, (z,), atol=1e-8))
+        assert gradcheck(inverse_mills_ratio, (z,), atol=1e-9)
+        assert gradgradcheck(inverse_mills_ratio, (z,), atol=1e-8)
 
     def test_float32(self) -> None:
         z = torch.tensor([-1e4, -30.0, -1.0, 0.0, 8.0])
         ratio = inverse_mills_ratio(z)
-        self.assertEqual(ratio.dtype, torch.float)
+        assert ratio.dtype == torch.float
         exact = inverse_mills_ratio(z.double())
-        self.assertLess(relative_error(ratio.double(), exact), 1e-5)
+        assert relative_error(ratio.double(), exact) < 1e-5
 
     @given(st.floats(-1e6, 1e6))
     def test_bounds(self, z: float) -> None:
         """``max(0, -z) ≤ φ(z)/Φ(z) ≤ (√(z² + 4) - z) / 2`` (Birnbaum)."""
         ratio = float(inverse_mills_ratio(double(z)))
-        self.assertGreaterEqual(ratio, max(0.0, -z))
-        self.assertLessEqual(ratio, (math.hypot(z, 2.0) + abs(z)) / 2 * (1 + 1e-15))
+        assert ratio >= max(0.0, -z)
+        assert ratio <= (math.hypot(z, 2.0) + abs(z)) / 2 * (1 + 1e-15)
 
 
-class TestQuadratureCache(StrictTestCase):
+class TestQuadratureCache:
     def test_usable_after_inference_mode(self) -> None:
         probability.legendre.cache_clear()
         probability.hermite.cache_clear()
@@ -495,7 +490,7 @@ class TestQuadratureCache(StrictTestCase):
         mean.requires_grad_()
         _, spread = probit_moments(mean, variance)
         (spread + bernoulli_mutual_information(mean, variance)).sum().backward()
-        self.assertIsNotNone(mean.grad)
+        assert mean.grad is not None
 
     def test_devices(self) -> None:
         probability.legendre.cache_clear()

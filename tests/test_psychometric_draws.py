@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from botorch.exceptions import InputDataError
 from linear_operator import to_dense
@@ -16,7 +17,7 @@ from botorch_binary_context import (
     threshold_map,
 )
 from botorch_binary_context.models.defaults import varying_slope_covar_module
-from tests.strict_case import StrictTestCase
+from tests.closeness import assert_all_close
 from tests.tensors import double, uniform
 
 SPACE = ContextSpace(double([[-1.0, 0.0], [1.0, 1.0]]), [0], [0.0])
@@ -31,7 +32,7 @@ def answers(n: int = 300) -> tuple[torch.Tensor, torch.Tensor]:
     return X, Y.unsqueeze(-1)
 
 
-class TestVaryingSlope(StrictTestCase):
+class TestVaryingSlope:
     def test_kernel(self) -> None:
         X = uniform(5, 3)
         kernel = varying_slope_covar_module(3, [0], torch.Size()).double()
@@ -39,7 +40,7 @@ class TestVaryingSlope(StrictTestCase):
         matern = (1 + r + r.square() / 3) * (-r).exp()
         contexts = X[:, :1] @ X[:, :1].T
         expected = contexts * (4 + 4 * matern) + 9 * matern + 25
-        self.assertAllClose(to_dense(kernel(X)), expected)
+        assert_all_close(to_dense(kernel(X)), expected)
 
     def test_finds_the_slopes(self) -> None:
         X, Y = answers()
@@ -50,11 +51,11 @@ class TestVaryingSlope(StrictTestCase):
             draws[slope] = draw_psychometric_functions(model, SPACE, at, 512).slope
         varies = draws["varies"]
         error = (varies.mean(dim=0) - double([2.4, 9.6])).abs()
-        self.assertTrue(bool((error < 3 * varies.std(dim=0)).all()))
+        assert bool((error < 3 * varies.std(dim=0)).all())
         flat, steep = varies.mean(dim=0).tolist()
-        self.assertGreater(steep, flat + 1.5)
+        assert steep > flat + 1.5
         at_first, at_second = draws["constant"].unbind(dim=-1)
-        self.assertAllClose(at_first, at_second, atol=1e-3)  # but for rounding
+        assert_all_close(at_first, at_second, atol=1e-3)  # but for rounding
 
     def test_batches_and_rules(self) -> None:
         X, Y = answers(20)
@@ -65,27 +66,27 @@ class TestVaryingSlope(StrictTestCase):
         single = psychometric_gp(X, Y, SPACE, slope="varies").eval()
         test = uniform(3, 2, seed=1)
         mean = batched.posterior(test.expand(2, 3, 2)).mean
-        self.assertAllClose(mean[0], single.posterior(test).mean, atol=1e-5)
-        self.assertAllClose(mean[0], mean[1], atol=1e-5)
-        self.assertEqual(suggest(single, SPACE, seed=0).shape, (1, 2))
+        assert_all_close(mean[0], single.posterior(test).mean, atol=1e-5)
+        assert_all_close(mean[0], mean[1], atol=1e-5)
+        assert suggest(single, SPACE, seed=0).shape == (1, 2)
         paths = draw_sample_paths(single, 4096, SPACE.bounds, seed=0)
         with torch.no_grad():
             values = paths(test)
             posterior = single.posterior(test)
             error = (values.mean(dim=0) - posterior.mean.squeeze(-1)).abs()
             deviation = posterior.variance.squeeze(-1).sqrt()
-        self.assertLess(float((error / deviation).max()), 4 / 64)
+        assert float((error / deviation).max()) < 4 / 64
 
     def test_wrong_slope(self) -> None:
         X, Y = answers(5)
-        with self.assertRaisesRegex(InputDataError, "one of constant, varies, but got"):
+        with pytest.raises(InputDataError, match="one of constant, varies, but got"):
             psychometric_gp(X, Y, SPACE, slope="steep")
         line = ContextSpace(double([[-1.0], [1.0]]), [0], [0.0])
-        with self.assertRaisesRegex(InputDataError, "'constant' without parameters"):
+        with pytest.raises(InputDataError, match="'constant' without parameters"):
             psychometric_gp(X[:, :1], Y, line, slope="varies")
 
 
-class TestDraws(StrictTestCase):
+class TestDraws:
     def test_same_thresholds_as_the_map(self) -> None:
         """With a constant slope quantiles of the function have those of the ratio."""
         X, Y = answers(40)
@@ -94,7 +95,7 @@ class TestDraws(StrictTestCase):
         draws = draw_psychometric_functions(model, SPACE, at, 2048)
         expected = threshold_map(model, SPACE, parameters=at, num_samples=2048)
         for mine, theirs in zip(draws.threshold_band(), expected, strict=True):
-            self.assertAllClose(mine, theirs, atol=0.01, rtol=0)
+            assert_all_close(mine, theirs, atol=0.01, rtol=0)
 
     def test_ratio_in_units_of_the_context(self) -> None:
         """A known line in a box that is not centered."""
@@ -107,8 +108,8 @@ class TestDraws(StrictTestCase):
         at = double([[0.5]])
         first = draw_psychometric_functions(model, SPACE, at, 512)
         second = draw_psychometric_functions(other, space, at, 512)
-        self.assertAllClose(second.slope, first.slope / 10)
-        self.assertAllClose(second.threshold(), 20 + 10 * first.threshold())
+        assert_all_close(second.slope, first.slope / 10)
+        assert_all_close(second.threshold(), 20 + 10 * first.threshold())
 
     def test_normal_ratio(self) -> None:
         """Geary's transform of ``-b/a`` is standard normal where ``a`` is positive."""
@@ -117,27 +118,23 @@ class TestDraws(StrictTestCase):
         draws = PsychometricDraws(6 + z[0], 1 + 0.5 * z[1], center=0.0)
         t = draws.threshold()
         geary = (6 * t + 1) / (t.square() + 0.25).sqrt()
-        self.assertLess(abs(float(geary.mean())), 4 / math.sqrt(20000))
-        self.assertLess(abs(float(geary.var()) - 1), 0.05)
+        assert abs(float(geary.mean())) < 4 / math.sqrt(20000)
+        assert abs(float(geary.var()) - 1) < 0.05
         _, low, high = draws.threshold_band(credible=0.9)
-        self.assertAllClose(((low <= t) & (t <= high)).double().mean().item(), 0.9,
+        assert_all_close(((low <= t) & (t <= high)).double().mean().item(), 0.9,
                             atol=1e-3)  # fmt: skip
 
     def test_slopes_of_the_wrong_sign(self) -> None:
         slope = double([1.0, 1.0, 1.0, -1.0, -1.0])
         level = double([0.0, 0.5, -0.5, 2.0, -2.0])
         draws = PsychometricDraws(slope, level, center=0.0)
-        self.assertEqual(
-            draws.threshold().tolist(), [-0.0, -0.5, 0.5, -math.inf, math.inf]
-        )
+        assert draws.threshold().tolist() == [-0.0, -0.5, 0.5, -math.inf, math.inf]
         falling = PsychometricDraws(-slope, level, center=0.0)
-        self.assertEqual(
-            falling.threshold().tolist(), [0.0, 0.5, -0.5, math.inf, -math.inf]
-        )
+        assert falling.threshold().tolist() == [0.0, 0.5, -0.5, math.inf, -math.inf]
 
     def test_needs_one_context(self) -> None:
         X, Y = answers(5)
         model = psychometric_gp(X, Y, SPACE)
         both = ContextSpace(SPACE.bounds, [0, 1], [0.0, 0.5])
-        with self.assertRaisesRegex(InputDataError, "to have one context, along which"):
+        with pytest.raises(InputDataError, match="to have one context, along which"):
             draw_psychometric_functions(model, both)

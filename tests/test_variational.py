@@ -14,7 +14,7 @@ from gpytorch.variational import CholeskyVariationalDistribution, VariationalStr
 from torch import Tensor
 
 from botorch_binary_context import PreferenceLikelihood, ProbitLikelihood
-from tests.strict_case import StrictTestCase
+from tests.closeness import assert_all_close
 from tests.tensors import uniform
 
 
@@ -33,7 +33,7 @@ class SmallVariationalGP(ApproximateGP):
         return MultivariateNormal(mean, self.covar_module(x))
 
 
-class TestVariationalELBO(StrictTestCase):
+class TestVariationalELBO:
     def train(
         self, likelihood: ProbitLikelihood, rows: Tensor, labels: Tensor
     ) -> SmallVariationalGP:
@@ -47,7 +47,7 @@ class TestVariationalELBO(StrictTestCase):
             (-value).backward()
             optimizer.step()
             values.append(value.item())
-        self.assertGreater(values[-1], values[0] + 0.05)
+        assert values[-1] > values[0] + 0.05
         self.check_value(mll, model, rows, labels)
         return model.eval()
 
@@ -58,10 +58,10 @@ class TestVariationalELBO(StrictTestCase):
         latent = model(rows)
         likelihood: Any = mll.likelihood
         fit = likelihood.expected_log_prob(labels, latent)
-        self.assertEqual(fit.shape, labels.shape)
+        assert fit.shape == labels.shape
         divergence = model.variational_strategy.kl_divergence()
         value: Any = mll(latent, labels)
-        self.assertAllClose(value * rows.shape[0], fit.sum() - divergence, rtol=1e-10)
+        assert_all_close(value * rows.shape[0], fit.sum() - divergence, rtol=1e-10)
 
     def test_outcomes(self) -> None:
         X = uniform(40, 1)
@@ -71,7 +71,7 @@ class TestVariationalELBO(StrictTestCase):
             model = self.train(likelihood, X, labels)
             predicted: Any = likelihood(model(X))
             right = (predicted.probs > 0.5).double() == labels
-            self.assertGreater(float(right.double().mean()), 0.9)
+            assert float(right.double().mean()) > 0.9
 
     def test_duels(self) -> None:
         pairs = uniform(40, 2, 1)
@@ -79,9 +79,9 @@ class TestVariationalELBO(StrictTestCase):
         likelihood = PreferenceLikelihood()
         model = self.train(likelihood, pairs.flatten(0, 1), labels)
         predicted: Any = likelihood(model(pairs.flatten(0, 1)))
-        self.assertEqual(predicted.probs.shape, (40,))
+        assert predicted.probs.shape == (40,)
         right = (predicted.probs > 0.5).double() == labels
-        self.assertGreater(float(right.double().mean()), 0.9)
+        assert float(right.double().mean()) > 0.9
         grid = torch.linspace(0.1, 0.9, 5, dtype=torch.double).unsqueeze(-1)
         value = model(grid).mean
-        self.assertTrue(bool((value.diff() > 0).all()))
+        assert bool((value.diff() > 0).all())

@@ -42,7 +42,6 @@ from tests.latent_posteriors import latent
 from tests.quadrature import normal_expectation
 from tests.small_models import MODEL_CLASSES, random_model, simple_kernel
 from tests.strategies import binary_data, duel_data
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 BETA_95 = 1.6448536269514722  # Φ⁻¹(0.95)
@@ -135,11 +134,11 @@ class TestGoldenDuels:
 # -------------------------------------------------------------------------- definitions
 
 
-class TestDefinitions(StrictTestCase):
+class TestDefinitions:
     def test_default_beta(self) -> None:
         model = random_model(BinaryLaplaceGP)
         for acqf_class in (BinaryUpperConfidenceBound, LatentUpperConfidenceBound):
-            self.assertAlmostEqual(acqf_class(model).beta, BETA_95, delta=1e-13)
+            assert acqf_class(model).beta == pytest.approx(BETA_95, rel=0, abs=1e-13)
 
     def test_binary_bound(self) -> None:
         # The weight multiplies the standard deviation, not its square root.
@@ -164,7 +163,7 @@ class TestDefinitions(StrictTestCase):
         for kind in KINDS:
             problem = Problem(kind, 2, PreferenceLaplaceGP)
             acqf = challenge(problem)
-            self.assertLess(acqf(acqf.incumbent.expand(1, 1, -1)).item(), 1e-9)
+            assert acqf(acqf.incumbent.expand(1, 1, -1)).item() < 1e-9
 
     def test_an_incumbent_for_each_element(self) -> None:
         batched = Problem("product", 2, PreferenceLaplaceGP, [0, 1, 2])
@@ -177,7 +176,7 @@ class TestDefinitions(StrictTestCase):
 
     def test_incumbent_is_a_buffer(self) -> None:
         acqf = challenge(Problem("none", 2, PreferenceLaplaceGP))
-        self.assertIn("incumbent", dict(acqf.named_buffers()))
+        assert "incumbent" in dict(acqf.named_buffers())
 
 
 # ------------------------------------------------------------------- guesses and lapses
@@ -187,7 +186,7 @@ def entropy(p: Any) -> Any:
     return -sum(q * mpmath.log(q) for q in (p, 1 - p) if q > 0)
 
 
-class TestRates(StrictTestCase):
+class TestRates:
     RATES = ((0.5, 0.0), (0.0, 0.05), (1 / 26, 0.02))
 
     def moments(
@@ -274,12 +273,12 @@ class TestContract:
             make(problem)(X).sum().backward()
 
 
-class TestMutualInformation(StrictTestCase):
+class TestMutualInformation:
     @given(data=binary_data(batched=False))
     def test_range_on_outcomes(self, data: tuple[Tensor, Tensor]) -> None:
         model = BinaryLaplaceGP(*data, covar_module=simple_kernel(data[0].shape[-1]))
         values = BernoulliMutualInformation(model)(data[0].unsqueeze(-2))
-        self.assertTrue(bool(((values >= 0) & (values <= log(2))).all()))
+        assert bool(((values >= 0) & (values <= log(2))).all())
 
     @given(data=duel_data(batched=False))
     def test_of_duels_is_symmetric(self, data: tuple[Tensor, Tensor]) -> None:
@@ -288,11 +287,11 @@ class TestMutualInformation(StrictTestCase):
             PreferenceLaplaceGP(*data, covar_module=kernel)
         )
         values, swapped = acqf(data[0]), acqf(data[0].flip(-2))
-        self.assertTrue(bool(((values >= 0) & (values <= log(2))).all()))
+        assert bool(((values >= 0) & (values <= log(2))).all())
         assert_close(values, swapped, 1e-12)
 
 
-class TestMessages(StrictTestCase):
+class TestMessages:
     def test_number_of_rows(self) -> None:
         binary, duels = (random_model(model_class) for model_class in MODEL_CLASSES)
         two, one = uniform(4, 2, 2), uniform(4, 1, 2)
@@ -301,33 +300,33 @@ class TestMessages(StrictTestCase):
             LatentUpperConfidenceBound(binary),
             BernoulliMutualInformation(binary),
         ):
-            with self.assertRaisesRegex(UnsupportedError, "one row, but got 2 rows"):
+            with pytest.raises(UnsupportedError, match="one row, but got 2 rows"):
                 acqf(two)
-        with self.assertRaisesRegex(UnsupportedError, "rows"):
+        with pytest.raises(UnsupportedError, match="rows"):
             MaximallyUncertainChallenge(duels, uniform(2))(two)
-        with self.assertRaisesRegex(UnsupportedError, "a duel, two rows, but got 1"):
+        with pytest.raises(UnsupportedError, match="a duel, two rows, but got 1"):
             BernoulliMutualInformation(duels)(one)
 
     def test_wrong_model(self) -> None:
         binary, duels = (random_model(model_class) for model_class in MODEL_CLASSES)
         for acqf_class in (BinaryUpperConfidenceBound, LatentUpperConfidenceBound):
             message = f"outcomes for {acqf_class.__name__}, but got a Preference"
-            with self.assertRaisesRegex(UnsupportedError, message):
+            with pytest.raises(UnsupportedError, match=message):
                 acqf_class(duels)
         message = "duels for MaximallyUncertainChallenge, but got a BinaryLaplaceGP"
-        with self.assertRaisesRegex(UnsupportedError, message):
+        with pytest.raises(UnsupportedError, match=message):
             MaximallyUncertainChallenge(binary, uniform(2))
 
     def test_one_dimension(self) -> None:
         acqf = BernoulliMutualInformation(random_model(BinaryLaplaceGP))
-        with self.assertRaisesRegex(ValueError, "at least 2 dimensions"):
+        with pytest.raises(ValueError, match="at least 2 dimensions"):
             acqf(uniform(2))
 
 
 # ------------------------------------------------------------------------- optimization
 
 
-class TestOptimize(StrictTestCase):
+class TestOptimize:
     def maximum(
         self, acqf: AcquisitionFunction, problem: Problem, q: int, **kwargs: Any
     ) -> Tensor:
@@ -339,7 +338,7 @@ class TestOptimize(StrictTestCase):
         self, acqf: AcquisitionFunction, candidate: Tensor, others: Tensor
     ) -> None:
         with torch.no_grad():
-            self.assertGreaterEqual(acqf(candidate).item(), acqf(others).max().item())
+            assert acqf(candidate).item() >= acqf(others).max().item()
 
     def test_bound_at_the_reference_context(self) -> None:
         problem = Problem("multiplicative", 2)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from botorch.exceptions import UnsupportedError
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -15,7 +16,6 @@ from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from tests.acquisition.problems import Problem, assert_close, nested
 from tests.small_models import MODEL_CLASSES, random_model
-from tests.strict_case import StrictTestCase
 from tests.tensors import uniform
 
 
@@ -27,10 +27,10 @@ class RowSum(TrialAcquisitionFunction):
         return X.sum(dim=(-2, -1)).expand(shape)
 
 
-class TestTrialAcquisitionFunction(StrictTestCase):
+class TestTrialAcquisitionFunction:
     def test_is_abstract(self) -> None:
         model = random_model(BinaryLaplaceGP)
-        with self.assertRaisesRegex(TypeError, "abstract.*evaluate"):
+        with pytest.raises(TypeError, match="abstract.*evaluate"):
             TrialAcquisitionFunction(model)  # pyright: ignore
 
     def test_forward_is_evaluate(self) -> None:
@@ -39,18 +39,18 @@ class TestTrialAcquisitionFunction(StrictTestCase):
                 acqf = RowSum(random_model(model_class, batch_shape=batch_shape))
                 X = uniform(4, *batch_shape, 2, 2)
                 assert_close(acqf(X), X.sum(dim=(-2, -1)), 1e-15)
-                self.assertEqual(acqf(X[0]).shape, batch_shape or (1,))
+                assert acqf(X[0]).shape == (batch_shape or (1,))
 
     def test_kind_of_model(self) -> None:
         binary, duels = (random_model(model_class) for model_class in MODEL_CLASSES)
         for model, functional in ((binary, VALUE), (duels, DIFFERENCE)):
-            self.assertIs(RowSum(model).model, model)
-            self.assertIs(RowSum(model, functional).model, model)
+            assert RowSum(model).model is model
+            assert RowSum(model, functional).model is model
         message = "a model of duels for RowSum, but got a BinaryLaplaceGP"
-        with self.assertRaisesRegex(UnsupportedError, message):
+        with pytest.raises(UnsupportedError, match=message):
             RowSum(binary, DIFFERENCE)
         message = "pass/fail outcomes for RowSum, but got a PreferenceLaplaceGP"
-        with self.assertRaisesRegex(UnsupportedError, message):
+        with pytest.raises(UnsupportedError, match=message):
             RowSum(duels, VALUE)
 
     def test_pending_trials_come_out_as_expected(self) -> None:
@@ -63,21 +63,21 @@ class TestTrialAcquisitionFunction(StrictTestCase):
             told = problem.model.condition_on_observations(trials, labels)
             acqf = RowSum(problem.model)
             acqf.set_X_pending(rows)
-            self.assertIs(acqf.X_pending, rows)
+            assert acqf.X_pending is rows
             X = problem.candidates(3, 5)
             for found, expected in zip(
                 acqf.model.moments(X), told.moments(X), strict=True
             ):
                 assert_close(found, expected, 1e-12)
             acqf.set_X_pending(None)
-            self.assertIs(acqf.model, problem.model)
+            assert acqf.model is problem.model
 
     def test_pending_trials_of_the_wrong_shape(self) -> None:
         acqf = RowSum(Problem("product", 1).model)
         message = (
             r"pending trials to be ``batch_shape x n x 2``, but got shape \[1, 3\]"
         )
-        with self.assertRaisesRegex(BotorchTensorDimensionError, message):
+        with pytest.raises(BotorchTensorDimensionError, match=message):
             acqf.set_X_pending(uniform(1, 3))
 
     def test_sequential_optimization(self) -> None:
@@ -96,8 +96,8 @@ class TestTrialAcquisitionFunction(StrictTestCase):
         first, second = batch.unsqueeze(-2)
         alone = acqf(second)
         acqf.set_X_pending(first)
-        self.assertLess(acqf(first).item(), acqf(second).item())
-        self.assertLess(acqf(second).item(), alone.item())
+        assert acqf(first).item() < acqf(second).item()
+        assert acqf(second).item() < alone.item()
 
     def test_puts_the_model_in_eval_mode(self) -> None:
         for model_class in (BinaryLaplaceGP, PreferenceLaplaceGP):

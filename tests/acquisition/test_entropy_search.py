@@ -39,7 +39,6 @@ from tests.acquisition.problems import (
 from tests.devices import RequireDevice
 from tests.small_models import MODEL_CLASSES, ModelClass, simple_kernel
 from tests.strategies import binary_data, duel_data, tensors
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
@@ -144,7 +143,7 @@ class TestBruteForce:
         assert_close(search(problem, mixture)(X), expected, 1e-8)
 
 
-class TestOutcomes(StrictTestCase):
+class TestOutcomes:
     def test_guesses(self) -> None:
         for mixture in (True, False):
             problem = Problem("product", 2, guess_rate=0.25, constant=0.3)
@@ -170,7 +169,7 @@ class TestOutcomes(StrictTestCase):
         assert_close(acqf(problem.candidates(4)), torch.zeros(4), 1e-15)
 
 
-class TestMixture(StrictTestCase):
+class TestMixture:
     """Never negative, up to rounding, whatever the optima; and never above one bit."""
 
     def assert_in_range(self, model: Any, X: Tensor, values: Tensor) -> None:
@@ -183,8 +182,8 @@ class TestMixture(StrictTestCase):
         acqf.set_optima(rows, values[: len(rows)])
         with torch.no_grad():
             found = acqf(X)
-        self.assertTrue(bool((found >= -1e-15).all()))
-        self.assertTrue(bool((found <= log(2)).all()))
+        assert bool((found >= -1e-15).all())
+        assert bool((found <= log(2)).all())
 
     @given(data=binary_data(batched=False), values=tensors(st.floats(-9.0, 9.0), (M,)))
     def test_outcomes(self, data: tuple[Tensor, Tensor], values: Tensor) -> None:

@@ -29,7 +29,6 @@ from tests.derivatives import finite_difference
 from tests.devices import RequireDevice
 from tests.small_models import MODEL_CLASSES, AnyModel, ModelClass, simple_kernel
 from tests.strategies import inputs, labels
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
@@ -139,7 +138,7 @@ class TestWeights:
             weights_of(fantasize(problem.model, problem.candidates(4), 1.0))
 
 
-class TestGuesses(StrictTestCase):
+class TestGuesses:
     def test_equal_those_of_a_conditioned_model(self) -> None:
         for guess_rate in (0.02, 0.25, 0.5):
             problem = Problem("product", 2, n=15, guess_rate=guess_rate)
@@ -159,7 +158,7 @@ class TestGuesses(StrictTestCase):
                 assert_close(weights, given.gradient_and_information[0], 1e-9)
 
 
-class TestAnyData(StrictTestCase):
+class TestAnyData:
     @given(
         X=inputs((7, 2)),
         Y=labels((7, 1)),
@@ -178,11 +177,10 @@ class TestAnyData(StrictTestCase):
         assert_close(found, expected, 1e-9)
 
 
-class TestAccuracy(StrictTestCase):
+class TestAccuracy:
     """A threshold that outcomes reveal sharply: one more changes all curvatures."""
 
-    def setUp(self) -> None:
-        super().setUp()
+    def setup_method(self) -> None:
         X = uniform(40, 3)
         kernel = AdditiveContextKernel(simple_kernel(dim=2), context_dims=[0])
         kernel.base_kernel.outputscale = double(9.0)
@@ -195,17 +193,17 @@ class TestAccuracy(StrictTestCase):
     def test_exact_needs_no_repair(self) -> None:
         with recorded("_repair") as failures:
             self.fantasies.solve()
-        self.assertLess(failures[0].double().mean().item(), 0.05)
+        assert failures[0].double().mean().item() < 0.05
 
     def test_less_exact(self) -> None:
         exact = weights_of(self.fantasies)
         fine, coarse = (weights_of(self.fantasies, x) for x in (FINE, COARSE))
-        self.assertGreater(float((fine - exact).abs().max()), 1e-12)
-        self.assertLess(float((fine - exact).abs().quantile(0.99)), 1e-5)
-        self.assertLess(float((coarse - exact).abs().quantile(0.9)), 1e-2)
+        assert float((fine - exact).abs().max()) > 1e-12
+        assert float((fine - exact).abs().quantile(0.99)) < 1e-5
+        assert float((coarse - exact).abs().quantile(0.9)) < 1e-2
 
 
-class TestShared(StrictTestCase):
+class TestShared:
     def test_matrices(self) -> None:
         for model_class in MODEL_CLASSES:
             problem = Problem("additive", 2, model_class, constant=0.4)
@@ -224,7 +222,7 @@ class TestShared(StrictTestCase):
     def test_has_no_graph(self) -> None:
         shared = Shared.of(Problem("additive").model)
         for name in ("prior_mean", "weights", "K", "P", "S"):
-            self.assertFalse(getattr(shared, name).requires_grad, name)
+            assert not getattr(shared, name).requires_grad, name
 
 
 # --------------------------------------------------------------------------- gradients
@@ -296,7 +294,7 @@ class TestGradient:
             slope.sum().backward()
 
 
-class TestAdjoint(StrictTestCase):
+class TestAdjoint:
     def assert_solves(self, fantasies: Fantasies, atol: float = 1e-9) -> None:
         """Against a dense system for each candidate."""
         a, a_new = fantasies.solve()
@@ -370,14 +368,14 @@ def saturated_model(label: float = 1.0) -> tuple[BinaryLaplaceGP, LaplaceByHand]
 SURPRISES = double([[0.15], [0.25], [0.35], [0.6]]).unsqueeze(-2)
 
 
-class TestFallback(StrictTestCase):
+class TestFallback:
     def test_saturated_data(self) -> None:
         # One fail among certain passes: the old curvature says nothing of the new one.
         for label in (0.0, 1.0):
             model, by_hand = saturated_model(label)
             with recorded("_repair") as failures:
                 found = weights_of(fantasize(model, SURPRISES, 1 - label))
-            self.assertTrue(bool(failures[0].any()))
+            assert bool(failures[0].any())
             expected = conditioned_weights(model, SURPRISES, 1 - label)
             assert_close(found, expected, 1e-9)
             for weights, trial in zip(found, SURPRISES.numpy(), strict=True):
@@ -389,7 +387,7 @@ class TestFallback(StrictTestCase):
         f = fantasize(model, SURPRISES, 0.0)
         with recorded("_repair_adjoint") as failures:
             TestAdjoint().assert_solves(f)
-        self.assertTrue(bool(failures[0].any()))
+        assert bool(failures[0].any())
         moments = moments_of(f)
         target = uniform(6, 4, seed=9)
 
@@ -407,8 +405,8 @@ class TestFallback(StrictTestCase):
         f = fantasize(model, X, label)
         with recorded("_repair") as failures:
             found = weights_of(f)
-        self.assertTrue(bool(failures[0].any()))
-        self.assertFalse(bool(failures[0].all()))
+        assert bool(failures[0].any())
+        assert not bool(failures[0].all())
         for i, weights in enumerate(found):
             expected = conditioned_weights(model, X[i : i + 1], label[i].item())
             assert_close(weights, expected.squeeze(0), 1e-9)
@@ -430,8 +428,8 @@ class TestFallback(StrictTestCase):
                 ):
                     found = weights_of(f, HASTY)
                     found_adjoint = f.solve_adjoint(*a, b, b_new, HASTY)
-                self.assertTrue(bool(failures[0].all()))
-                self.assertTrue(bool(adjoint_failures[0].all()))
+                assert bool(failures[0].all())
+                assert bool(adjoint_failures[0].all())
                 assert_close(found, expected, 1e-9)
                 for part, wanted in zip(found_adjoint, adjoint, strict=True):
                     assert_close(part, wanted, 1e-9)
@@ -446,8 +444,8 @@ class TestFallback(StrictTestCase):
                 a, a_new = f.solve()
             with recorded("_repair_adjoint") as adjoint_failures:
                 f.solve_adjoint(a, a_new, torch.sin(40 * a), torch.cos(40 * a_new))
-            self.assertFalse(bool(failures[0].any()))
-            self.assertFalse(bool(adjoint_failures[0].any()))
+            assert not bool(failures[0].any())
+            assert not bool(adjoint_failures[0].any())
 
     def test_with_guesses(self) -> None:
         problem = replace(Problem("product", 2, n=12), guess_rate=0.5)

@@ -37,7 +37,6 @@ from tests.acquisition.problems import (
 from tests.devices import RequireDevice
 from tests.golden_numbers import golden_kernel, load_golden
 from tests.small_models import MODEL_CLASSES, ModelClass
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
@@ -88,7 +87,7 @@ class TestBruteForce:
         assert_equals_brute_force(problem)
 
 
-class TestBruteForceWithGuesses(StrictTestCase):
+class TestBruteForceWithGuesses:
     def test_kernels(self) -> None:
         for kind in KINDS:
             for parameters in (1, 2):
@@ -140,7 +139,7 @@ def assert_is_envelope_gradient(problem: Problem, X: Tensor) -> None:
     assert_close(found, expected, 1e-6)
 
 
-class TestHardGradients(StrictTestCase):
+class TestHardGradients:
     def test_slow_inner_search(self) -> None:
         # Candidates whose inner search advances slowly at its end.
         for problem, index in (
@@ -225,18 +224,18 @@ class TestContract:
             assert_close(nested(problem)(X), expected, 1e-12)
 
 
-class TestMessages(StrictTestCase):
+class TestMessages:
     def test_number_of_rows(self) -> None:
         for model_class, rows, message in (
             (BinaryLaplaceGP, 2, "one row, but got 2 rows"),
             (PreferenceLaplaceGP, 1, "a duel, two rows, but got 1 rows"),
         ):
             problem = Problem("product", 1, model_class)
-            with self.assertRaisesRegex(UnsupportedError, message):
+            with pytest.raises(UnsupportedError, match=message):
                 nested(problem)(uniform(4, rows, 2))
 
     def test_one_dimension(self) -> None:
-        with self.assertRaisesRegex(ValueError, "at least 2 dimensions"):
+        with pytest.raises(ValueError, match="at least 2 dimensions"):
             nested(Problem())(uniform(2))
 
 

@@ -59,7 +59,6 @@ from tests.acquisition.problems import (
 from tests.derivatives import finite_difference, jacobian
 from tests.devices import RequireDevice
 from tests.small_models import MODEL_CLASSES, ModelClass, random_trials, simple_kernel
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 INFERENCES = (ExpectationPropagation(), Laplace())
@@ -276,7 +275,7 @@ class TestLaplaceByHand:
             self.check(Problem("product", 1, guess_rate=0.25, constant=0.3))
 
 
-class TestFirstTrial(StrictTestCase):
+class TestFirstTrial:
     def test_equals_conditioning(self) -> None:
         # Of a single trial expectation propagation matches the moments exactly.
         for case in (CASES["no data"], Case(Problem("additive", 1, DUELS, n=0))):
@@ -327,7 +326,7 @@ def candidates_of(model: LatentGP, scale: float) -> Tensor:
     return scale * (2 * uniform(*shape, seed=2) - 1)
 
 
-class TestNeverNegative(StrictTestCase):
+class TestNeverNegative:
     @settings(max_examples=25)
     @given(settings_of_models(), st.sampled_from([0.1, 2.0, 50.0, 1e4]))
     def test_random_models(
@@ -337,15 +336,15 @@ class TestNeverNegative(StrictTestCase):
         acqf = MomentMatchedKnowledgeGradient(model, space)
         X = candidates_of(model, scale)
         value = acqf(X)
-        self.assertEqual(value.shape, X.shape[:-2])
-        self.assertTrue(bool((value >= -1e-12).all()), f"{value.min()}")
+        assert value.shape == X.shape[:-2]
+        assert bool((value >= -1e-12).all()), f"{value.min()}"
 
     def test_without_data(self) -> None:
         for model_class in MODEL_CLASSES:
             for elements in (0, [0, 1, 2]):
                 problem = Problem("product", 1, model_class, elements, n=0)
                 value = by_ep(problem)(problem.candidates(20, 1))
-                self.assertGreater(value.min().item(), 0.0)
+                assert value.min().item() > 0.0
 
     def test_saturated(self) -> None:
         # Trials whose outcome is certain teach nothing.
@@ -358,7 +357,7 @@ class TestNeverNegative(StrictTestCase):
                 value = acqf(X)
                 assert_close(value, torch.zeros(20), 1e-12)
                 (gradient,) = torch.autograd.grad(value.sum(), X)
-                self.assertTrue(bool(gradient.isfinite().all()))
+                assert bool(gradient.isfinite().all())
 
     def test_far_away(self) -> None:
         # What is correlated with nothing teaches nothing.
@@ -376,8 +375,8 @@ class TestNeverNegative(StrictTestCase):
             X[..., problem.context_dims] *= 1e6
             for make in (by_ep, by_laplace):
                 value = make(problem)(X)
-                self.assertTrue(bool(value.isfinite().all()))
-                self.assertGreaterEqual(value.min().item(), -1e-12)
+                assert bool(value.isfinite().all())
+                assert value.min().item() >= -1e-12
 
     def test_uninformative_context(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -508,7 +507,7 @@ class TestContract:
         assert_close(other, first, 1e-9)
 
 
-class TestLaplace(StrictTestCase):
+class TestLaplace:
     def test_gradient(self) -> None:
         problem = Problem("product", 2, BinaryLaplaceGP, [0, 1])
         X = problem.candidates(2, 2)
@@ -520,7 +519,7 @@ class TestLaplace(StrictTestCase):
         assert_takes_t_batches(by_laplace, problem)
 
 
-class TestDuels(StrictTestCase):
+class TestDuels:
     def test_sides_are_alike(self) -> None:
         problem = Problem("product", 2, DUELS)
         X = problem.candidates(10)
@@ -528,14 +527,14 @@ class TestDuels(StrictTestCase):
         assert_close(acqf(X.flip(-2)), acqf(X), 1e-9)
 
 
-class TestMessages(StrictTestCase):
+class TestMessages:
     def test_number_of_rows(self) -> None:
         for model_class, rows, message in (
             (BinaryLaplaceGP, 2, "one row, but got 2 rows"),
             (PreferenceLaplaceGP, 1, "a duel, two rows, but got 1 rows"),
         ):
             problem = Problem("product", 1, model_class)
-            with self.assertRaisesRegex(UnsupportedError, message):
+            with pytest.raises(UnsupportedError, match=message):
                 by_ep(problem)(uniform(4, rows, 2))
 
     def test_mixed_number_of_rows(self) -> None:
@@ -544,23 +543,23 @@ class TestMessages(StrictTestCase):
         for kind, rows, message in ((0, 2, "one row"), (1, 1, "a duel, two rows")):
             asking = model.asking(kind)
             acqf = MomentMatchedKnowledgeGradient(asking, case.problem.space)
-            with self.assertRaisesRegex(UnsupportedError, message):
+            with pytest.raises(UnsupportedError, match=message):
                 acqf(uniform(4, rows, 2))
 
     def test_one_dimension(self) -> None:
-        with self.assertRaisesRegex(ValueError, "at least 2 dimensions"):
+        with pytest.raises(ValueError, match="at least 2 dimensions"):
             by_ep(Problem())(uniform(2))
 
     def test_columns(self) -> None:
         space = ContextSpace(double([[0.0] * 3, [1.0] * 3]))
-        with self.assertRaisesRegex(InputDataError, "the 2 columns"):
+        with pytest.raises(InputDataError, match="the 2 columns"):
             MomentMatchedKnowledgeGradient(Problem().model, space)
 
 
 # -------------------------------------------------------------------------- the search
 
 
-class TestOptimize(StrictTestCase):
+class TestOptimize:
     def test_optimize_acqf(self) -> None:
         for problem in (Problem("product", 1), Problem("none", 1, DUELS)):
             acqf = by_ep(problem)
@@ -568,7 +567,7 @@ class TestOptimize(StrictTestCase):
             _, value = optimize(acqf, problem.bounds, q=q)
             with torch.no_grad():
                 others = acqf(problem.candidates(1000))
-            self.assertGreaterEqual(value.item(), others.max().item())
+            assert value.item() >= others.max().item()
 
 
 def model_to_search(

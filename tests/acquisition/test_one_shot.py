@@ -30,9 +30,9 @@ from tests.acquisition.problems import (
     one_shot,
     optimize,
 )
+from tests.closeness import assert_all_close
 from tests.devices import RequireDevice
 from tests.small_models import MODEL_CLASSES, ModelClass
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
@@ -177,16 +177,16 @@ class TestOneShot:
         assert bool((screened.diff() <= 0).all())
 
 
-class TestMessages(StrictTestCase):
+class TestMessages:
     def test_number_of_rows(self) -> None:
         for model_class, expected in ((BinaryLaplaceGP, 3), (PreferenceLaplaceGP, 4)):
             acqf = one_shot(Problem("product", 1, model_class))
             message = f"rows of a trial and two more, {expected}, but got 2"
-            with self.assertRaisesRegex(UnsupportedError, message):
+            with pytest.raises(UnsupportedError, match=message):
                 acqf(uniform(4, 2, 2))
 
     def test_one_dimension(self) -> None:
-        with self.assertRaisesRegex(ValueError, "at least 2 dimensions"):
+        with pytest.raises(ValueError, match="at least 2 dimensions"):
             one_shot(Problem())(uniform(2))
 
 
@@ -221,7 +221,7 @@ def sort_sides(trial: Tensor) -> Tensor:
     return trial[trial[:, -1].argsort()]
 
 
-class TestOptimize(StrictTestCase):
+class TestOptimize:
     def assert_same_choice(self, problem: Problem, **kwargs: Any) -> Tensor:
         """Both forms reach the same maximum, at the same trial, which is returned."""
         acqf = nested(problem)
@@ -229,8 +229,8 @@ class TestOptimize(StrictTestCase):
         chosen, reached = maximize_one_shot(problem, **kwargs)
         with torch.no_grad():
             others = acqf(problem.candidates(512))
-            self.assertGreater(value.item(), others.max().item())
-            self.assertGreater(value.item(), 1e-3)
+            assert value.item() > others.max().item()
+            assert value.item() > 1e-3
             assert_close(reached.reshape(1), acqf(chosen), 1e-4)
         assert_close(reached, value, 1e-4)
         assert_close(sort_sides(chosen), sort_sides(candidate), 1e-2)
@@ -259,13 +259,13 @@ class TestOptimize(StrictTestCase):
         fixed = {0: context}
         candidate, value = maximize_nested(problem, fixed_features=fixed)
         chosen, reached = maximize_one_shot(problem, fixed_features=fixed)
-        self.assertEqual(candidate[0, 0].item(), context)
-        self.assertEqual(chosen[0, 0].item(), context)
+        assert candidate[0, 0].item() == context
+        assert chosen[0, 0].item() == context
         assert_close(reached, value, 1e-4)
         assert_close(chosen, candidate, 1e-2)
 
 
-class TestMaximize(StrictTestCase):
+class TestMaximize:
     """The search of the package itself, which batches can use."""
 
     def maximum(self, problem: Problem) -> tuple[Tensor, Tensor]:
@@ -297,23 +297,23 @@ class TestMaximize(StrictTestCase):
         trial, value = self.maximum(problem)
         with torch.no_grad():
             others = nested(problem)(problem.candidates(2000))
-        self.assertGreater(value.item(), others.max().item())
+        assert value.item() > others.max().item()
         assert_close(trial, [[0.0, 1.0, 0.0]], 1e-12)
 
     def test_of_a_batch(self) -> None:
         problem = Problem("product", 1, elements=[[0, 1, 2], [3, 4, 5]], n=10)
         trials, values = self.maximum(problem)
-        self.assertEqual(trials.shape, (2, 3, 1, 2))
+        assert trials.shape == (2, 3, 1, 2)
         for index in np.ndindex(2, 3):
             _, expected = self.maximum(problem.element(index))
-            self.assertAllClose(values[index], expected, rtol=1e-6, atol=0)
+            assert_all_close(values[index], expected, rtol=1e-6, atol=0)
 
 
-class TestFixedFeatures(StrictTestCase):
+class TestFixedFeatures:
     def test_parameters_are_refused(self) -> None:
         problem = Problem("product", 1, n=10)
         acqf = OneShotContextualBinaryKnowledgeGradient(problem.model, problem.space)
-        with self.assertRaisesRegex(UnsupportedError, r"``fixed_features`` .* \[1\]"):
+        with pytest.raises(UnsupportedError, match=r"``fixed_features`` .* \[1\]"):
             gen_one_shot_knowledge_gradient_initial_conditions(
                 acqf,
                 problem.space.bounds,
@@ -324,9 +324,9 @@ class TestFixedFeatures(StrictTestCase):
             )
 
 
-class TestSpace(StrictTestCase):
+class TestSpace:
     def test_must_have_the_columns_of_the_model(self) -> None:
         model = Problem("product", 1, n=10).model
         space = Problem("product", 2, n=10).space
-        with self.assertRaisesRegex(InputDataError, "the 2 columns .* got 3"):
+        with pytest.raises(InputDataError, match="the 2 columns .* got 3"):
             OneShotContextualBinaryKnowledgeGradient(model, space)

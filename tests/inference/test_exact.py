@@ -61,7 +61,6 @@ from tests.small_models import (
     random_trials,
     simple_kernel,
 )
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 # The largest of a few dozen normal variables is below this but for 1e-4.
@@ -443,7 +442,7 @@ class TestQuantiles:
         np.testing.assert_allclose(reached, levels[:, None].expand(5, 4), atol=1e-9)
 
 
-class TestQuantilesOfTrials(StrictTestCase):
+class TestQuantilesOfTrials:
     """In a row of the data a draw leaves nothing open: no Gaussian is left."""
 
     model = SETTINGS["two outcomes"].model()
@@ -464,7 +463,7 @@ class TestQuantilesOfTrials(StrictTestCase):
         np.testing.assert_allclose(found, expected, rtol=0.5)
 
 
-class TestWithoutData(StrictTestCase):
+class TestWithoutData:
     """The posterior is the prior."""
 
     setting = Setting(rates=GUESSES, variance=2.5, mean=0.7)
@@ -490,7 +489,7 @@ class TestWithoutData(StrictTestCase):
         difference = 2 * 2.5 * (1 - np.exp(-((0.25 / 0.4) ** 2) / 2))
         expected = ndtr(norm.ppf(0.9) * np.sqrt(difference))
         found = posterior.probability_quantile(double([0.9]))[0, 0, 0]
-        self.assertAlmostEqual(found.item(), expected)
+        assert found.item() == pytest.approx(expected, rel=0, abs=0.5e-7)
 
     def test_duel_of_equals(self) -> None:
         # Whatever its label, it says nothing.
@@ -504,7 +503,7 @@ class TestWithoutData(StrictTestCase):
 # ------------------------------------------------------------------- samples and shapes
 
 
-class TestSamples(StrictTestCase):
+class TestSamples:
     setting = SETTINGS["an outcome and a duel"]
 
     def test_joint_moments(self) -> None:
@@ -513,13 +512,13 @@ class TestSamples(StrictTestCase):
         posterior = self.setting.model().exact_posterior(ROWS, num_samples=16384)
         with manual_seed(0):
             samples = posterior.rsample(torch.Size([2000])).detach().squeeze(-1)
-        self.assertLess(largest_z(samples, double(exact.mean)), LARGEST_Z)
+        assert largest_z(samples, double(exact.mean)) < LARGEST_Z
         deviations = samples - double(exact.mean)
         products = deviations.unsqueeze(-1) * deviations.unsqueeze(-2)
-        self.assertLess(largest_z(products, double(exact.joint_covariance)), LARGEST_Z)
+        assert largest_z(products, double(exact.joint_covariance)) < LARGEST_Z
         third = torch.from_numpy(exact.means - exact.mean[:, None]) ** 3
         expected = third @ torch.from_numpy(exact.weights)
-        self.assertLess(largest_z(deviations**3, expected), LARGEST_Z)
+        assert largest_z(deviations**3, expected) < LARGEST_Z
 
     def test_shapes(self) -> None:
         for batch_shape in ((), (3,), (2, 3)):
@@ -530,27 +529,27 @@ class TestSamples(StrictTestCase):
                     posterior = model.exact_posterior(X, num_samples=64)
                     shape = (*t, *batch_shape, 6, 1)
                     for value in (posterior.mean, posterior.variance_error):
-                        self.assertEqual(value.shape, shape)
+                        assert value.shape == shape
                     num_trials = 6 // model.functional.num_rows
                     trials = (*t, *batch_shape, num_trials, 1)
-                    self.assertEqual(posterior.probability.shape, trials)
-                    self.assertEqual(posterior.rsample().shape, (1, *shape))
+                    assert posterior.probability.shape == trials
+                    assert posterior.rsample().shape == (1, *shape)
                     samples = posterior.rsample(torch.Size([2, 7]))
-                    self.assertEqual(samples.shape, (2, 7, *shape))
+                    assert samples.shape == (2, 7, *shape)
                     quantile = posterior.quantile(LEVELS)
-                    self.assertEqual(quantile.shape, (3, *shape))
+                    assert quantile.shape == (3, *shape)
 
     def test_one_sample(self) -> None:
         # As of every posterior of BoTorch, without a sample dimension.
         posterior = self.setting.model().exact_posterior(ROWS, num_samples=64)
-        self.assertEqual(posterior.rsample(torch.Size()).shape, (4, 1))
+        assert posterior.rsample(torch.Size()).shape == (4, 1)
 
     def test_samples_of_trials(self) -> None:
         # In rows of the data, some of them twice: nothing is left between draws.
         X = double([[0.3], [0.7], [0.3]])
         posterior = SETTINGS["two outcomes"].model().exact_posterior(X)
         samples = posterior.rsample(torch.Size([50])).detach()
-        self.assertLess((samples[:, 0] - samples[:, 2]).abs().max().item(), 1e-3)
+        assert (samples[:, 0] - samples[:, 2]).abs().max().item() < 1e-3
 
     def test_samples_of_more_trials(self) -> None:
         # In the rows of outcomes, samples are draws; of duels they win by as much.
@@ -560,12 +559,12 @@ class TestSamples(StrictTestCase):
             samples = posterior.rsample(torch.Size([50])).detach().squeeze(-1)
             found, drawn = map(model.functional, (samples, posterior.means.detach()))
             distance = (found.unsqueeze(1) - drawn).abs().amax(dim=-1)
-            self.assertLess(distance.amin(dim=1).max().item(), 1e-3)
+            assert distance.amin(dim=1).max().item() < 1e-3
 
     def test_sampler(self) -> None:
         posterior: Any = self.setting.model().exact_posterior(ROWS, num_samples=64)
         sampler = get_sampler(posterior, torch.Size([16]), seed=5)
-        self.assertEqual(sampler(posterior).shape, (16, 4, 1))
+        assert sampler(posterior).shape == (16, 4, 1)
 
     def test_seed_of_sampler(self) -> None:
         posterior: Any = self.setting.model().exact_posterior(ROWS, num_samples=64)
@@ -573,8 +572,8 @@ class TestSamples(StrictTestCase):
             get_sampler(posterior, torch.Size([16]), seed=seed)(posterior)
             for seed in (5, 5, 6)
         )
-        self.assertTrue(torch.equal(again, first))
-        self.assertFalse(torch.equal(other, first))
+        assert torch.equal(again, first)
+        assert not torch.equal(other, first)
 
     def test_t_batches_equal_loop(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -627,7 +626,7 @@ class TestSamples(StrictTestCase):
 
     def test_message(self) -> None:
         for X in (uniform(4, 2), uniform(1)):
-            with self.assertRaisesRegex(InputDataError, "``batch_shape x q x 1``"):
+            with pytest.raises(InputDataError, match="``batch_shape x q x 1``"):
                 self.setting.model().exact_posterior(X)
 
 
@@ -815,7 +814,7 @@ class TestConditioning:
 # ----------------------------------------------------------------- what must not matter
 
 
-class TestRepeats(StrictTestCase):
+class TestRepeats:
     X = uniform(4, 2, seed=3)
 
     def test_seed(self) -> None:
@@ -824,12 +823,12 @@ class TestRepeats(StrictTestCase):
             expected = first.exact_posterior(self.X, 64).means
             state = torch.random.get_rng_state()
             found = second.exact_posterior(self.X, 64).means
-            self.assertTrue(torch.equal(torch.random.get_rng_state(), state))
-            self.assertTrue(torch.equal(found, expected))
+            assert torch.equal(torch.random.get_rng_state(), state)
+            assert torch.equal(found, expected)
             other = second.exact_posterior(self.X, 64, seed=1).means
-            self.assertGreater((other - expected).abs().min().item(), 0.0)
+            assert (other - expected).abs().min().item() > 0.0
             again = second.exact_posterior(self.X, 64).means
-            self.assertTrue(torch.equal(again, expected))
+            assert torch.equal(again, expected)
 
     def test_seed_after_conditioning(self) -> None:
         X, Y = random_trials(BinaryLaplaceGP, 2, seed=5)
@@ -839,7 +838,7 @@ class TestRepeats(StrictTestCase):
             model.exact_posterior(self.X, 64)
             known = model.condition_on_observations(X, Y)
             draws.append(known.exact_posterior(self.X, 64).means)
-        self.assertTrue(torch.equal(*draws))
+        assert torch.equal(*draws)
 
     def test_copies(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -877,9 +876,7 @@ class TestRepeats(StrictTestCase):
         ):
             change()
             found = model.exact_posterior(self.X, 64).means
-            self.assertTrue(
-                torch.equal(found, expected.exact_posterior(self.X, 64).means)
-            )
+            assert torch.equal(found, expected.exact_posterior(self.X, 64).means)
 
     def test_input_transform(self) -> None:
         X, Y = random_trials(BinaryLaplaceGP, 6)
@@ -895,7 +892,7 @@ class TestRepeats(StrictTestCase):
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-6)
 
 
-class TestInference(StrictTestCase):
+class TestInference:
     """Where the chains begin does not matter."""
 
     def test_laplace(self) -> None:
@@ -929,6 +926,6 @@ class TestInference(StrictTestCase):
         setting = SETTINGS["two choices"]
         model = setting.model().float()
         posterior = model.exact_posterior(ROWS.float())
-        self.assertEqual(posterior.mean.dtype, torch.float)
+        assert posterior.mean.dtype == torch.float
         assert_equals_grid(posterior, setting)
-        self.assertEqual(posterior.rsample(torch.Size([3])).dtype, torch.float)
+        assert posterior.rsample(torch.Size([3])).dtype == torch.float

@@ -46,12 +46,12 @@ from botorch_binary_context.inference import (
     Start,
 )
 from tests import strategies
+from tests.closeness import assert_all_close
 from tests.derivatives import finite_difference, jacobian
 from tests.exact_posteriors import PATH
 from tests.golden_numbers import BINARY_FILES, golden_kernel, load_golden
 from tests.sampling_errors import LARGEST_Z, largest_z
 from tests.small_models import simple_kernel
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 EXACT = ExpectationPropagation(tolerance=1e-10)
@@ -855,40 +855,38 @@ def test_duplicates_are_near_an_integral(
 # ---------------------------------------------------------------- the class itself
 
 
-class TestExpectationPropagation(StrictTestCase):
+class TestExpectationPropagation:
     def test_is_the_default(self) -> None:
         X, Y = uniform(3, 2), double([[0.0], [1.0], [1.0]])
-        self.assertEqual(BinaryGP(X, Y).inference, ExpectationPropagation())
+        assert BinaryGP(X, Y).inference == ExpectationPropagation()
         duels = uniform(3, 2, 2)
-        self.assertEqual(PreferenceGP(duels, Y).inference, ExpectationPropagation())
+        assert PreferenceGP(duels, Y).inference == ExpectationPropagation()
 
     def test_repr_and_equality(self) -> None:
         found = repr(ExpectationPropagation(1e-7, 50))
-        self.assertEqual(
-            found, "ExpectationPropagation(tolerance=1e-07, max_sweeps=50)"
-        )
-        self.assertEqual(repr(Laplace()), "Laplace()")
-        self.assertEqual(ExpectationPropagation(1e-7), ExpectationPropagation(1e-7))
-        self.assertNotEqual(ExpectationPropagation(1e-7), DEFAULT)
-        self.assertNotEqual(ExpectationPropagation(max_sweeps=3), DEFAULT)
-        self.assertNotEqual(Laplace(), DEFAULT)
-        self.assertEqual(len({DEFAULT, ExpectationPropagation(), Laplace()}), 2)
+        assert found == "ExpectationPropagation(tolerance=1e-07, max_sweeps=50)"
+        assert repr(Laplace()) == "Laplace()"
+        assert ExpectationPropagation(1e-7) == ExpectationPropagation(1e-7)
+        assert ExpectationPropagation(1e-7) != DEFAULT
+        assert ExpectationPropagation(max_sweeps=3) != DEFAULT
+        assert Laplace() != DEFAULT
+        assert len({DEFAULT, ExpectationPropagation(), Laplace()}) == 2
 
     def test_warns_if_sweeps_do_not_suffice(self) -> None:
         hurried = ExpectationPropagation(max_sweeps=1)
         for rates in RATES.values():
-            with self.assertWarnsRegex(NumericsWarning, "tolerance of 1e-05 in 1 sw"):
+            with pytest.warns(NumericsWarning, match="tolerance of 1e-05 in 1 sw"):
                 found = make_prior().approximate(rates, hurried)
-            self.assertTrue(bool(found.weights.isfinite().all()))
+            assert bool(found.weights.isfinite().all())
 
     def test_no_trials(self) -> None:
         for batch_shape in ((), (2, 3)):
             zeros = torch.zeros(*batch_shape, 0, dtype=torch.double)
             prior = Prior(zeros, zeros.unsqueeze(-1).expand(*batch_shape, 0, 0), zeros)
             found = prior.approximate((0.5, 0.1))
-            self.assertEqual(found.weights.shape, (*batch_shape, 0))
-            self.assertEqual(found.as_sites().shape, (*batch_shape, 0, 2))
-            self.assertAllClose(found.log_evidence, torch.zeros(batch_shape).double())
+            assert found.weights.shape == (*batch_shape, 0)
+            assert found.as_sites().shape == (*batch_shape, 0, 2)
+            assert_all_close(found.log_evidence, torch.zeros(batch_shape).double())
 
     def test_with_inference(self) -> None:
         model = small_model("outcomes", (0.5, 0.0))
@@ -896,10 +894,10 @@ class TestExpectationPropagation(StrictTestCase):
         other = small_model("outcomes", (0.5, 0.0), Laplace())
         for first, second in ((model, other), (other, model)):
             changed = first.with_inference(second.inference)
-            self.assertEqual(changed.inference, second.inference)
+            assert changed.inference == second.inference
             assert_near(moments(changed, X)[0], moments(second, X)[0], 1e-12)
         difference = moments(model, X)[0] - moments(other, X)[0]
-        self.assertGreater(difference.abs().max().item(), 0.1)
+        assert difference.abs().max().item() > 0.1
 
 
 @pytest.mark.parametrize("kind", ["outcomes", "duels", "both"])

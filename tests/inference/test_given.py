@@ -5,8 +5,8 @@ from torch.distributions import MultivariateNormal
 from botorch_binary_context import BinaryLaplaceGP, PreferenceLaplaceGP
 from botorch_binary_context.inference import GivenContrasts
 from botorch_binary_context.rules.parameters import hallucinate
+from tests.closeness import assert_all_close
 from tests.small_models import random_model
-from tests.strict_case import StrictTestCase
 from tests.tensors import uniform
 
 NOISE = 0.1
@@ -22,7 +22,7 @@ def contrasts(model: PreferenceLaplaceGP | BinaryLaplaceGP, rows: Tensor) -> Ten
     return first - second
 
 
-class TestGivenContrasts(StrictTestCase):
+class TestGivenContrasts:
     def test_regression_by_hand(self) -> None:
         X = uniform(5, 2, seed=3)
         for model_class in (BinaryLaplaceGP, PreferenceLaplaceGP):
@@ -36,11 +36,11 @@ class TestGivenContrasts(StrictTestCase):
             mean = cross @ torch.linalg.solve(system, values)
             covar = model.covar_module(X).to_dense()
             covar = covar - cross @ torch.linalg.solve(system, cross.mT)
-            self.assertAllClose(posterior.mean.squeeze(-1), mean)
+            assert_all_close(posterior.mean.squeeze(-1), mean)
             found = posterior.distribution.covariance_matrix  # pyright: ignore
-            self.assertAllClose(found, covar, atol=1e-7)
+            assert_all_close(found, covar, atol=1e-7)
             evidence = MultivariateNormal(torch.zeros(6).double(), system)
-            self.assertAllClose(
+            assert_all_close(
                 given.approximation.log_evidence, evidence.log_prob(values)
             )
 
@@ -53,8 +53,8 @@ class TestGivenContrasts(StrictTestCase):
             K = model.approximation.prior_covariance[i]
             system = K + 0.03**2 * torch.eye(6).double()
             weights = torch.linalg.solve(system, values[i])
-            self.assertAllClose(given.approximation.weights[i], weights)
-        self.assertEqual(means.shape, (3, 4, 1))
+            assert_all_close(given.approximation.weights[i], weights)
+        assert means.shape == (3, 4, 1)
 
     def test_a_mixture_of_all_is_the_true_posterior(self) -> None:
         model, X = random_model(PreferenceLaplaceGP, 5, 2), uniform(4, 2, seed=5)
@@ -67,7 +67,7 @@ class TestGivenContrasts(StrictTestCase):
             model.trial_likelihood, mean, K.expand(256, 5, 5), model.train_targets
         )
         means = found.weights @ contrasts(model, X).mT
-        self.assertAllClose(means, truth.means, atol=1e-5)
+        assert_all_close(means, truth.means, atol=1e-5)
 
     def test_hallucinations_are_such_draws(self) -> None:
         model = random_model(PreferenceLaplaceGP, 5, 2, (2,))
@@ -78,6 +78,6 @@ class TestGivenContrasts(StrictTestCase):
             inference = hallucinate(model).inference
             assert isinstance(inference, GivenContrasts)
             equal = (draws == inference.values).all(dim=-1)  # 256 x 2
-            self.assertTrue(equal.any(dim=0).all())
+            assert equal.any(dim=0).all()
             found.append(equal.to(torch.double).argmax(dim=0).tolist())
-        self.assertEqual(len({index for pair in found for index in pair}), 10)
+        assert len({index for pair in found for index in pair}) == 10

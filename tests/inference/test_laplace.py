@@ -18,9 +18,9 @@ from botorch_binary_context.inference.laplace import (
     find_mode,
     laplace_approximation,
 )
+from tests.closeness import assert_all_close
 from tests.derivatives import finite_difference, jacobian
 from tests.strategies import inputs, labels, latent_means, rates, tensors
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 PLAIN = ProbitLikelihood()
@@ -76,24 +76,24 @@ def log_posterior(
     return log_likelihood - (residual @ K.inverse() * residual).sum(dim=-1) / 2
 
 
-class TestFindMode(StrictTestCase):
-    def test_is_stationary(self) -> None:
+class TestFindMode:
+    def test_is_stationary(self, subtests: pytest.Subtests) -> None:
         for likelihood in (PLAIN, RATES):
             for batch_shape in ((), (3,), (2, 3)):
                 for n, scale in ((1, 0.1), (6, 3.0), (40, 30.0)):
-                    with self.subTest(likelihood.guess_rate, b=batch_shape, n=n):
+                    with subtests.test(g=likelihood.guess_rate, b=batch_shape, n=n):
                         mean, K, c = problem(n, batch_shape, scale)
                         mode = laplace_approximation(likelihood, mean, K, c).mode
-                        self.assertEqual(mode.shape, (*batch_shape, n))
+                        assert mode.shape == (*batch_shape, n)
                         error = stationarity(likelihood, mean, K, c, mode)
-                        self.assertLess(error, 1e-10)
+                        assert error < 1e-10
 
     def test_gives_the_weights_of_the_mode(self) -> None:
         mean, K, c = problem()
         approximation = laplace_approximation(PLAIN, mean, K, c)
-        self.assertAllClose(approximation.mode, find_mode(PLAIN, mean, K, c))
+        assert_all_close(approximation.mode, find_mode(PLAIN, mean, K, c))
         f = mean + K @ approximation.weights
-        self.assertAllClose(f, approximation.mode, rtol=0, atol=1e-12)
+        assert_all_close(f, approximation.mode, rtol=0, atol=1e-12)
 
     def test_agrees_with_a_root_finder(self) -> None:
         for likelihood in (PLAIN, RATES):
@@ -105,7 +105,7 @@ class TestFindMode(StrictTestCase):
 
             solution = optimize.root(equation, m, tol=1e-13)
             mode = laplace_approximation(likelihood, mean, K, c).mode
-            self.assertAllClose(mode, double(solution.x), rtol=0, atol=1e-10)
+            assert_all_close(mode, double(solution.x), rtol=0, atol=1e-10)
 
     def test_warm_start_equals_cold(self) -> None:
         for likelihood in (PLAIN, RATES):
@@ -117,8 +117,8 @@ class TestFindMode(StrictTestCase):
                     warm = laplace_approximation(
                         likelihood, mean, K, c, begin_at(start)
                     )
-                    self.assertAllClose(warm.mode, cold.mode, rtol=0, atol=1e-10)
-                    self.assertAllClose(
+                    assert_all_close(warm.mode, cold.mode, rtol=0, atol=1e-10)
+                    assert_all_close(
                         warm.log_evidence, cold.log_evidence, rtol=0, atol=1e-10
                     )
 
@@ -127,7 +127,7 @@ class TestFindMode(StrictTestCase):
         cold = laplace_approximation(PLAIN, mean, K, c).mode
         for start in (torch.full_like(c, 50.0), torch.full_like(c, -50.0)):
             warm = laplace_approximation(PLAIN, mean, K, c, begin_at(start)).mode
-            self.assertAllClose(warm, cold, rtol=0, atol=1e-10)
+            assert_all_close(warm, cold, rtol=0, atol=1e-10)
 
     def test_easy_and_hard_elements_of_one_batch(self) -> None:
         scales = double([1e-3, 1.0, 1e2, 1e4])
@@ -137,17 +137,17 @@ class TestFindMode(StrictTestCase):
         )
         for i, scale in enumerate(scales):
             single = laplace_approximation(PLAIN, mean, scale * K, c)
-            self.assertAllClose(batch.mode[i], single.mode, rtol=1e-10, atol=1e-10)
+            assert_all_close(batch.mode[i], single.mode, rtol=1e-10, atol=1e-10)
             error = stationarity(PLAIN, mean, scale * K, c, batch.mode[i])
-            self.assertLess(error, 1e-10)
+            assert error < 1e-10
 
     def test_no_trials(self) -> None:
         for batch_shape in ((), (2, 3)):
             mean, targets = torch.zeros(2, *batch_shape, 0, dtype=torch.double)
             K = torch.zeros(*batch_shape, 0, 0, dtype=torch.double)
             approximation = laplace_approximation(PLAIN, mean, K, targets)
-            self.assertEqual(approximation.mode.shape, (*batch_shape, 0))
-            self.assertAllClose(
+            assert approximation.mode.shape == (*batch_shape, 0)
+            assert_all_close(
                 approximation.log_evidence, torch.zeros(batch_shape, dtype=torch.double)
             )
 
@@ -160,7 +160,7 @@ class TestFindMode(StrictTestCase):
             directions = uniform(400, 5, seed=9) - 0.5
             for size in (1e-3, 1e-2, 1e-1):
                 around = log_posterior(RATES, mean, K, c, mode + size * directions)
-                self.assertTrue(bool((around < top).all()))
+                assert bool((around < top).all())
 
 
 class TestFindModeProperties:
@@ -195,7 +195,7 @@ class TestFindModeProperties:
         assert stationarity(likelihood, mean, K, targets, mode) < 1e-10
 
 
-class TestLaplaceApproximation(StrictTestCase):
+class TestLaplaceApproximation:
     def test_definition(self) -> None:
         # Everything from K⁻¹ and the curvature of the log likelihood, by NumPy.
         for n in (1, 2, 3):
@@ -213,16 +213,16 @@ class TestLaplaceApproximation(StrictTestCase):
                 - residual @ np.linalg.inv(k) @ residual / 2
                 - np.log(np.linalg.det(k) * np.linalg.det(precision)) / 2
             )
-            self.assertAllClose(
+            assert_all_close(
                 approximation.log_evidence, double(evidence), rtol=0, atol=1e-10
             )
             V = approximation.whiten(K)  # the trials themselves as test points
-            self.assertAllClose(
+            assert_all_close(
                 K - V.mT @ V, double(np.linalg.inv(precision)), rtol=0, atol=1e-10
             )
             W_approximation = approximation.sqrt_information.square().diag()
-            self.assertAllClose(W_approximation, double(W), rtol=0, atol=1e-10)
-            self.assertAllClose(approximation.residual, approximation.mode - mean)
+            assert_all_close(W_approximation, double(W), rtol=0, atol=1e-10)
+            assert_all_close(approximation.residual, approximation.mode - mean)
 
     def test_uses_the_fisher_information_with_rates(self) -> None:
         mean, K, c = problem()
@@ -230,7 +230,7 @@ class TestLaplaceApproximation(StrictTestCase):
         f = approximation.mode.numpy()
         span, p = 0.85, 0.1 + 0.85 * stats.norm.cdf(f)
         fisher = (span * stats.norm.pdf(f)) ** 2 / (p * (1 - p))
-        self.assertAllClose(
+        assert_all_close(
             approximation.sqrt_information.square(), double(fisher), atol=1e-12
         )
 
@@ -251,23 +251,23 @@ class TestLaplaceApproximation(StrictTestCase):
         single: LaplaceApproximation,
         index: tuple[int, ...],
     ) -> None:
-        self.assertIsNone(batch.inflation)
+        assert batch.inflation is None
         fields = set(LaplaceApproximation.__dataclass_fields__) - {"inflation"}
         for name in (*fields, "log_evidence"):
             found, expected = getattr(batch, name)[index], getattr(single, name)
-            self.assertAllClose(found, expected, rtol=0, atol=1e-10)
+            assert_all_close(found, expected, rtol=0, atol=1e-10)
 
     def test_is_detached_without_a_graph(self) -> None:
         approximation = laplace_approximation(PLAIN, *problem())
-        self.assertFalse(approximation.weights.requires_grad)
+        assert not approximation.weights.requires_grad
 
     def test_factor(self) -> None:
         _, K, _ = problem(batch_shape=(2,))
         root = uniform(2, 6, seed=3)
         L = factorize(K, root)
         B = torch.eye(6, dtype=K.dtype) + root.diag_embed() @ K @ root.diag_embed()
-        self.assertAllClose(L @ L.mT, B)
-        self.assertAllClose(L, L.tril())
+        assert_all_close(L @ L.mT, B)
+        assert_all_close(L, L.tril())
 
 
 def symmetric(K: Tensor) -> Tensor:

@@ -27,9 +27,9 @@ from botorch_binary_context.likelihoods import (
     OutcomeLikelihood,
     ProbitLikelihood,
 )
+from tests.closeness import assert_all_close
 from tests.derivatives import finite_difference, jacobian
 from tests.small_models import simple_kernel
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 EXACT = ExpectationPropagation(tolerance=1e-10)
@@ -99,31 +99,31 @@ def probability_entropy(f: ndarray) -> ndarray:
     return entr(expit(f)) + entr(expit(-f))
 
 
-class TestQuadrature(StrictTestCase):
+class TestQuadrature:
     """Gauss-Hermite quadrature with 32 nodes, up to a variance of 4."""
 
     def test_probability_moments(self) -> None:
         mean, variance = LOGISTIC.probability_moments(MEANS, VARIANCES)
         expected = expectations(lambda f, _: expit(f))
-        self.assertAllClose(mean, expected, rtol=0, atol=2e-7)
+        assert_all_close(mean, expected, rtol=0, atol=2e-7)
         squares = expectations(lambda f, _: expit(f) ** 2)
-        self.assertAllClose(variance, squares - expected**2, rtol=0, atol=4e-7)
+        assert_all_close(variance, squares - expected**2, rtol=0, atol=4e-7)
         found = LOGISTIC.expected_probability(MEANS, VARIANCES)
-        self.assertAllClose(found, expected, rtol=0, atol=2e-7)
+        assert_all_close(found, expected, rtol=0, atol=2e-7)
 
     def test_mutual_information(self) -> None:
         p = expectations(lambda f, _: expit(f)).numpy()
         known = expectations(lambda f, _: probability_entropy(f))
         expected = torch.from_numpy(entr(p) + entr(1 - p)) - known
         found = LOGISTIC.mutual_information(MEANS, VARIANCES)
-        self.assertAllClose(found, expected, rtol=0, atol=1e-6)
+        assert_all_close(found, expected, rtol=0, atol=1e-6)
 
     def test_tilted_value(self) -> None:
         expected = expectations(likelihood_of).log()
         found = LOGISTIC.tilted_derivatives(MEANS, VARIANCES, LABELS)
-        self.assertAllClose(found.value, expected, rtol=0, atol=4e-7)
+        assert_all_close(found.value, expected, rtol=0, atol=4e-7)
         marginal = LOGISTIC.log_marginal(LABELS, normal())
-        self.assertAllClose(marginal, expected, rtol=0, atol=4e-7)
+        assert_all_close(marginal, expected, rtol=0, atol=4e-7)
 
     def test_tilted_derivatives_give_the_tilted_moments(self) -> None:
         # Of a Gaussian times a likelihood: μ + σ² ∂, and σ² - σ⁴ (-∂²).
@@ -133,12 +133,12 @@ class TestQuadrature(StrictTestCase):
         mean = first / mass
         found = LOGISTIC.tilted_derivatives(MEANS, VARIANCES, LABELS)
         center = MEANS + VARIANCES * found.gradient
-        self.assertAllClose(center, mean, rtol=0, atol=5e-6)
+        assert_all_close(center, mean, rtol=0, atol=5e-6)
         left = VARIANCES - VARIANCES.square() * found.negative_hessian
-        self.assertAllClose(left, second / mass - mean.square(), rtol=0, atol=2e-4)
-        self.assertTrue(torch.equal(found.negative_hessian, found.information))
+        assert_all_close(left, second / mass - mean.square(), rtol=0, atol=2e-4)
+        assert torch.equal(found.negative_hessian, found.information)
 
-    def test_tilted_moments_of_wide_gaussians(self) -> None:
+    def test_tilted_moments_of_wide_gaussians(self, subtests: pytest.Subtests) -> None:
         # The default kernels have variances of 8 and of 34.
         for variance in (8.0, 34.0, 100.0):
             for mean in (-3.0, 0.3, 4.0):
@@ -150,10 +150,10 @@ class TestQuadrature(StrictTestCase):
                 moments = double([mean]), double([variance])
                 found = LOGISTIC.tilted_derivatives(*moments, double([1.0]))
                 error = mean + variance * found.gradient - center
-                with self.subTest(mean=mean, variance=variance):
-                    self.assertLess(error.abs().item(), 0.01 * squares**0.5)
+                with subtests.test(mean=mean, variance=variance):
+                    assert error.abs().item() < 0.01 * squares**0.5
                     left = variance - variance**2 * found.negative_hessian.item()
-                    self.assertLess(abs(left / squares - 1), 0.02)
+                    assert abs(left / squares - 1) < 0.02
 
     def test_tilted_derivatives_are_those_of_the_value(self) -> None:
         def value(mean: Tensor) -> Tensor:
@@ -164,84 +164,84 @@ class TestQuadrature(StrictTestCase):
 
         found = LOGISTIC.tilted_derivatives(MEANS, VARIANCES, LABELS)
         slope = finite_difference(value, MEANS).diagonal()
-        self.assertAllClose(found.gradient, slope, rtol=0, atol=1e-10)
+        assert_all_close(found.gradient, slope, rtol=0, atol=1e-10)
         bend = -finite_difference(gradient, MEANS).diagonal()
-        self.assertAllClose(found.negative_hessian, bend, rtol=0, atol=1e-10)
+        assert_all_close(found.negative_hessian, bend, rtol=0, atol=1e-10)
 
     def test_tilted_derivatives_where_no_label_is_likely(self) -> None:
         # Far from zero the logarithm is nearly linear, and all of it stays finite.
         mean, variance = double([-200.0, 200.0]), double([1.0, 4.0])
         found = LOGISTIC.tilted_derivatives(mean, variance, double([1.0, 0.0]))
         expected = double([-200.0 + 0.5, -200.0 + 2.0])
-        self.assertAllClose(found.value, expected, rtol=0, atol=1e-10)
-        self.assertAllClose(found.gradient, double([1.0, -1.0]), rtol=0, atol=1e-10)
+        assert_all_close(found.value, expected, rtol=0, atol=1e-10)
+        assert_all_close(found.gradient, double([1.0, -1.0]), rtol=0, atol=1e-10)
 
     def test_expected_log_prob(self) -> None:
         expected = expectations(lambda f, c: log_expit((2 * c - 1) * f))
         found = LOGISTIC.expected_log_prob(LABELS, normal())
-        self.assertAllClose(found, expected, rtol=0, atol=1e-6)
+        assert_all_close(found, expected, rtol=0, atol=1e-6)
 
     def test_distributions_of_labels(self) -> None:
         marginal = LOGISTIC.marginal(normal())
         expected = expectations(lambda f, _: expit(f))
-        self.assertAllClose(marginal.probs, expected, rtol=0, atol=2e-7)
+        assert_all_close(marginal.probs, expected, rtol=0, atol=2e-7)
         given: Any = LOGISTIC(MEANS)
-        self.assertAllClose(given.probs, torch.from_numpy(expit(MEANS.numpy())))
+        assert_all_close(given.probs, torch.from_numpy(expit(MEANS.numpy())))
 
     def test_batches_and_gradients(self) -> None:
         mean, variance = MEANS.reshape(2, 1, 3), VARIANCES.reshape(2, 1, 3)
         for name in ("expected_probability", "mutual_information"):
             method = getattr(LOGISTIC, name)
             found = method(mean, variance)
-            self.assertEqual(found.shape, (2, 1, 3))
+            assert found.shape == (2, 1, 3)
             flat = method(MEANS, VARIANCES)
-            self.assertAllClose(found.flatten(), flat, rtol=0, atol=1e-14)
+            assert_all_close(found.flatten(), flat, rtol=0, atol=1e-14)
 
             def func(m: Tensor, method: Any = method) -> Tensor:
                 return method(m, VARIANCES)
 
             slope = finite_difference(func, MEANS)
-            self.assertAllClose(jacobian(func, MEANS), slope, rtol=0, atol=1e-9)
+            assert_all_close(jacobian(func, MEANS), slope, rtol=0, atol=1e-9)
 
 
-class TestContrastAt(StrictTestCase):
+class TestContrastAt:
     def test_inverts_the_probability(self) -> None:
         for p in (1e-6, 0.1, 0.5, 0.75, 0.99):
-            self.assertAllClose(LOGISTIC.contrast_at(p), float(logit(p)), atol=1e-10)
+            assert_all_close(LOGISTIC.contrast_at(p), float(logit(p)), atol=1e-10)
             contrast = double([LOGISTIC.contrast_at(p)])
-            self.assertAllClose(LOGISTIC.probability(contrast).item(), p, rtol=1e-10)
+            assert_all_close(LOGISTIC.probability(contrast).item(), p, rtol=1e-10)
 
     def test_agrees_with_a_closed_form(self) -> None:
         likelihood = ProbitLikelihood(0.5, 0.02)
         for p in (0.51, 0.75, 0.97):
             found = OutcomeLikelihood.contrast_at(likelihood, p)
             expected = stats.norm.ppf((p - 0.5) / 0.48)
-            self.assertAllClose(found, expected, rtol=1e-9)
+            assert_all_close(found, expected, rtol=1e-9)
 
     def test_errors(self) -> None:
         for p in (0.0, 1.0, -0.3, 1.2):
-            with self.assertRaisesRegex(InputDataError, f"between .* but got {p}"):
+            with pytest.raises(InputDataError, match=f"between .* but got {p}"):
                 LOGISTIC.contrast_at(p)
 
 
-class TestDefaults(StrictTestCase):
+class TestDefaults:
     def test_attributes(self) -> None:
-        self.assertFalse(LOGISTIC.is_log_concave)  # a safe guess
-        self.assertFalse(LOGISTIC.requires_grad)
-        self.assertEqual(LOGISTIC.num_outcomes, 2)
-        self.assertEqual(LOGISTIC.functional, Functional((1.0,)))
+        assert not LOGISTIC.is_log_concave  # a safe guess
+        assert not LOGISTIC.requires_grad
+        assert LOGISTIC.num_outcomes == 2
+        assert LOGISTIC.functional == Functional((1.0,))
 
     def test_is_like(self) -> None:
-        self.assertTrue(LOGISTIC.is_like(Logistic()))
+        assert LOGISTIC.is_like(Logistic())
         for other in (LogisticDuels(), ProbitLikelihood()):
-            self.assertFalse(LOGISTIC.is_like(other))
-            self.assertFalse(other.is_like(LOGISTIC))
-        self.assertTrue(ProbitLikelihood(0.5).is_like(ProbitLikelihood(0.5)))
-        self.assertFalse(ProbitLikelihood(0.5).is_like(ProbitLikelihood(0.4)))
-        self.assertFalse(ProbitLikelihood().is_like(PreferenceLikelihood()))
+            assert not LOGISTIC.is_like(other)
+            assert not other.is_like(LOGISTIC)
+        assert ProbitLikelihood(0.5).is_like(ProbitLikelihood(0.5))
+        assert not ProbitLikelihood(0.5).is_like(ProbitLikelihood(0.4))
+        assert not ProbitLikelihood().is_like(PreferenceLikelihood())
 
     def test_is_abstract(self) -> None:
-        with self.assertRaisesRegex(TypeError, "abstract"):
+        with pytest.raises(TypeError, match="abstract"):
             OutcomeLikelihood()  # pyright: ignore[reportAbstractUsage]
 
 

@@ -29,7 +29,6 @@ from botorch_binary_context.inference import (
 )
 from botorch_binary_context.likelihoods.priors import BetaPrior
 from tests.small_models import simple_kernel
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 CONTRASTS = double([-38.0, -6.0, -1.3, 0.0, 0.4, 5.0, 30.0])
@@ -152,18 +151,18 @@ class TestGradient:
 # -------------------------------------------------------------------- the parameter
 
 
-class TestParameter(StrictTestCase):
-    def test_start(self) -> None:
+class TestParameter:
+    def test_start(self, subtests: pytest.Subtests) -> None:
         for case, (guess, lapse, _) in CASES.items():
-            with self.subTest(case):
+            with subtests.test(case):
                 near(both_rates(learned(case)), [guess, lapse])
 
     def test_start_at_zero_can_move(self) -> None:
         likelihood = ProbitLikelihood(0.5, learn_lapse_rate=True)
         (raw,) = likelihood.parameters()
-        self.assertTrue(0.0 < both_rates(likelihood)[1] < 0.02)
+        assert 0.0 < both_rates(likelihood)[1] < 0.02
         (slope,) = torch.autograd.grad(torch.as_tensor(likelihood.lapse_rate), raw)
-        self.assertGreater(slope.abs().item(), 1e-4)
+        assert slope.abs().item() > 1e-4
 
     def test_only_what_is_learned_is_a_parameter(self) -> None:
         for case, names in (
@@ -172,10 +171,10 @@ class TestParameter(StrictTestCase):
             ("both", ["raw_guess_rate", "raw_lapse_rate"]),
         ):
             found = dict(learned(case).named_parameters())
-            self.assertEqual(list(found), names)
-            self.assertTrue(learned(case).requires_grad)
-        self.assertEqual(list(fixed("both").parameters()), [])
-        self.assertFalse(fixed("both").requires_grad)
+            assert list(found) == names
+            assert learned(case).requires_grad
+        assert list(fixed("both").parameters()) == []
+        assert not fixed("both").requires_grad
 
     def test_constraint(self) -> None:
         # However far the search goes, there is something left between the rates.
@@ -185,25 +184,25 @@ class TestParameter(StrictTestCase):
                 for parameter in likelihood.parameters():
                     parameter.data.fill_(raw)
                 guess, lapse = both_rates(likelihood)
-                self.assertGreaterEqual(min(guess, lapse), 0.0)
-                self.assertLess(guess + lapse, 1.0)
+                assert min(guess, lapse) >= 0.0
+                assert guess + lapse < 1.0
                 value = likelihood.log_prob(CONTRASTS, LABELS)
-                self.assertTrue(bool(value.isfinite().all()))
+                assert bool(value.isfinite().all())
 
     def test_not_log_concave(self) -> None:
-        self.assertFalse(ProbitLikelihood(learn_lapse_rate=True).is_log_concave)
-        self.assertTrue(ProbitLikelihood().is_log_concave)
+        assert not ProbitLikelihood(learn_lapse_rate=True).is_log_concave
+        assert ProbitLikelihood().is_log_concave
 
     def test_batch_shape(self) -> None:
         for batch_shape in ((3,), (2, 3)):
             likelihood = learned("both", batch_shape=torch.Size(batch_shape))
             for rate in (likelihood.guess_rate, likelihood.lapse_rate):
                 assert isinstance(rate, Tensor)
-                self.assertEqual(rate.shape, (*batch_shape, 1))
+                assert rate.shape == (*batch_shape, 1)
             mean = CONTRASTS.expand(*batch_shape, 7)
             found = likelihood.log_prob(mean, LABELS)
             near(found, fixed("both").log_prob(mean, LABELS))
-            self.assertEqual(likelihood.probability(mean).shape, (*batch_shape, 7))
+            assert likelihood.probability(mean).shape == (*batch_shape, 7)
 
     def test_elements_of_a_batch_have_their_own_rates(self) -> None:
         likelihood = learned("lapse", batch_shape=torch.Size([2]))
@@ -217,11 +216,11 @@ class TestParameter(StrictTestCase):
 
     def test_errors(self) -> None:
         for guess, lapse in ((-0.1, 0.0), (0.0, 1.0), (0.6, 0.5)):
-            with self.assertRaisesRegex(InputDataError, "_rate`` "):
+            with pytest.raises(InputDataError, match="_rate`` "):
                 ProbitLikelihood(guess, lapse, learn_lapse_rate=True)
 
 
-class TestPrior(StrictTestCase):
+class TestPrior:
     def test_log_density(self) -> None:
         x = double([1e-4, 0.02, 0.1, 0.5, 0.99])
         for a, b in ((1.5, 30.0), (1.0, 1.0), (2.0, 5.0)):
@@ -233,7 +232,7 @@ class TestPrior(StrictTestCase):
             torch.manual_seed(0)
             draws = BetaPrior(1.5, 30.0).rsample(torch.Size([4000]))
         found = stats.kstest(draws.numpy(), stats.beta(1.5, 30.0).cdf)
-        self.assertGreater(found.pvalue, 0.001)
+        assert found.pvalue > 0.001
 
     def test_copies_and_dtypes(self) -> None:
         prior, x = BetaPrior(1.5, 30.0), double([0.1])
@@ -242,15 +241,16 @@ class TestPrior(StrictTestCase):
             near(copy.log_prob(x), expected)
         near(prior.expand(torch.Size([2])).log_prob(x), expected)
         single = prior.float().log_prob(x.float())
-        self.assertEqual(single.dtype, torch.float)
+        assert single.dtype == torch.float
         near(single, expected, 1e-5)
 
     def test_default_is_beta(self) -> None:
         likelihood = learned("both")
         priors = {name: prior for name, _, prior, _, _ in likelihood.named_priors()}
-        self.assertEqual(sorted(priors), ["guess_rate_prior", "lapse_rate_prior"])
+        assert sorted(priors) == ["guess_rate_prior", "lapse_rate_prior"]
         median, tail = stats.beta(1.5, 30.0).ppf([0.5, 0.995])
-        self.assertTrue(0.035 < median < 0.045 and tail < 0.2)
+        assert 0.035 < median < 0.045
+        assert tail < 0.2
         for prior in priors.values():
             expected = stats.beta.logpdf(0.03, 1.5, 30.0)
             near(prior.log_prob(double(0.03)), float(expected))
@@ -276,14 +276,14 @@ class TestPrior(StrictTestCase):
         with torch.random.fork_rng():
             torch.manual_seed(0)
             likelihood.sample_from_prior("lapse_rate_prior")
-        self.assertNotEqual(both_rates(likelihood)[1], 0.02)
-        self.assertTrue(0.0 < both_rates(likelihood)[1] < 0.5)
+        assert both_rates(likelihood)[1] != 0.02
+        assert 0.0 < both_rates(likelihood)[1] < 0.5
 
 
 # ------------------------------------------------------------------ copies and states
 
 
-class TestCopies(StrictTestCase):
+class TestCopies:
     def moved(self, case: str = "lapse") -> ProbitLikelihood:
         """A likelihood whose rates are not those that it began with."""
         likelihood = learned(case)
@@ -301,10 +301,8 @@ class TestCopies(StrictTestCase):
                 near(both_rates(copy), both_rates(likelihood))
                 for parameter in copy.parameters():
                     parameter.data.zero_()
-                self.assertNotEqual(both_rates(copy), both_rates(likelihood))
-                self.assertEqual(
-                    len(list(copy.named_priors())), len([*copy.parameters()])
-                )
+                assert both_rates(copy) != both_rates(likelihood)
+                assert len(list(copy.named_priors())) == len([*copy.parameters()])
 
     def test_state_dict(self) -> None:
         for case in CASES:
@@ -326,16 +324,16 @@ class TestCopies(StrictTestCase):
             rates = both_rates(likelihood)
             near(rates, both_rates(self.moved(case)), 1e-6)
             value = likelihood.log_prob(CONTRASTS.float(), LABELS.float())
-            self.assertEqual(value.dtype, torch.float)
+            assert value.dtype == torch.float
             double_value = self.moved(case).log_prob(CONTRASTS, LABELS)
             near(value, double_value, atol=1e-5, rtol=1e-5)
 
     def test_is_like(self) -> None:
         # Trials of one likelihood are those of its copy in another model.
-        self.assertTrue(learned("lapse").is_like(learned("lapse")))
-        self.assertFalse(learned("lapse").is_like(learned("guess")))
-        self.assertFalse(learned("lapse").is_like(fixed("lapse")))
-        self.assertFalse(learned("lapse").is_like(learned("lapse alone")))
+        assert learned("lapse").is_like(learned("lapse"))
+        assert not learned("lapse").is_like(learned("guess"))
+        assert not learned("lapse").is_like(fixed("lapse"))
+        assert not learned("lapse").is_like(learned("lapse alone"))
 
     def test_conditioning_keeps_the_rates(self) -> None:
         X, Y = trials(10)

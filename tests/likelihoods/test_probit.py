@@ -8,6 +8,7 @@ from typing import Any
 
 import mpmath
 import numpy as np
+import pytest
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from gpytorch.distributions import MultivariateNormal
@@ -19,9 +20,9 @@ from torch import Tensor
 
 from botorch_binary_context import PreferenceLikelihood, ProbitLikelihood
 from tests import strategies
+from tests.closeness import assert_all_close
 from tests.derivatives import finite_difference, jacobian
 from tests.devices import RequireDevice
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 RATES = ((0.0, 0.0), (1 / 26, 0.0), (0.5, 0.02), (0.0, 0.05))
@@ -76,7 +77,7 @@ def log_derivative(
     return lambda f: getattr(likelihood.log_derivatives(f, labels), name)
 
 
-class TestLogProb(StrictTestCase):
+class TestLogProb:
     cases = tuple((label, *rates) for rates in RATES for label in (0.0, 1.0))
 
     def functions(self, *names: str) -> Iterator[list[Callable[[Tensor], Tensor]]]:
@@ -85,24 +86,31 @@ class TestLogProb(StrictTestCase):
             likelihood = ProbitLikelihood(guess, lapse)
             yield [log_derivative(likelihood, double(label), name) for name in names]
 
-    def check(self, name: str, order: int, rtol: float, atol: float = 1e-16) -> None:
+    def check(
+        self,
+        subtests: pytest.Subtests,
+        name: str,
+        order: int,
+        rtol: float,
+        atol: float = 1e-16,
+    ) -> None:
         """One of the log-derivatives against ``mpmath``."""
         for case, (func,) in zip(self.cases, self.functions(name), strict=True):
             truth = [true_log_derivative(order, *case, f) for f in CONTRASTS]
             sign = -1 if name == "negative_hessian" else 1
-            with self.subTest(case):
-                self.assertAllClose(
+            with subtests.test(case=case):
+                assert_all_close(
                     func(double(CONTRASTS)), sign * double(truth), rtol=rtol, atol=atol
                 )
 
-    def test_value(self) -> None:
-        self.check("value", 0, rtol=1e-13)
+    def test_value(self, subtests: pytest.Subtests) -> None:
+        self.check(subtests, "value", 0, rtol=1e-13)
 
-    def test_gradient(self) -> None:
-        self.check("gradient", 1, rtol=1e-12)
+    def test_gradient(self, subtests: pytest.Subtests) -> None:
+        self.check(subtests, "gradient", 1, rtol=1e-12)
 
-    def test_negative_hessian(self) -> None:
-        self.check("negative_hessian", 2, rtol=1e-9, atol=1e-12)
+    def test_negative_hessian(self, subtests: pytest.Subtests) -> None:
+        self.check(subtests, "negative_hessian", 2, rtol=1e-9, atol=1e-12)
 
     def test_log_prob_is_the_value(self) -> None:
         f = double(CONTRASTS)
@@ -112,16 +120,16 @@ class TestLogProb(StrictTestCase):
                 torch.full_like(f, label),
             )
             value = likelihood.log_derivatives(f, labels).value
-            self.assertTrue(torch.equal(likelihood.log_prob(f, labels), value))
+            assert torch.equal(likelihood.log_prob(f, labels), value)
 
     def test_finite_differences(self) -> None:
         f = double([-9.0, -1.0, 0.0, 2.0, 7.0])
         names = ("value", "gradient", "negative_hessian")
         for value, gradient, negative_hessian in self.functions(*names):
             slope = finite_difference(value, f).diagonal()
-            self.assertAllClose(gradient(f), slope, rtol=1e-9, atol=1e-11)
+            assert_all_close(gradient(f), slope, rtol=1e-9, atol=1e-11)
             curvature = finite_difference(gradient, f).diagonal()
-            self.assertAllClose(-negative_hessian(f), curvature, rtol=1e-9, atol=1e-11)
+            assert_all_close(-negative_hessian(f), curvature, rtol=1e-9, atol=1e-11)
 
     def test_autograd(self) -> None:
         """Each is differentiable: the gradient of a mode needs the third derivative."""
@@ -129,7 +137,7 @@ class TestLogProb(StrictTestCase):
         for functions in self.functions(*DERIVATIVES):
             for func in functions:
                 expected = finite_difference(func, f)
-                self.assertAllClose(jacobian(func, f), expected, rtol=1e-8, atol=5e-9)
+                assert_all_close(jacobian(func, f), expected, rtol=1e-8, atol=5e-9)
 
     def test_finite_far_out(self) -> None:
         for dtype in (torch.float, torch.double):
@@ -140,9 +148,9 @@ class TestLogProb(StrictTestCase):
                 )
                 for name in DERIVATIVES:
                     value = getattr(derivatives, name)
-                    self.assertEqual(value.dtype, dtype)
-                    self.assertTrue(bool(value.isfinite().all()))
-                self.assertTrue(bool((derivatives.information >= 0).all()))
+                    assert value.dtype == dtype
+                    assert bool(value.isfinite().all())
+                assert bool((derivatives.information >= 0).all())
 
     def test_shapes_and_dtypes(self) -> None:
         for dtype, batch in product((torch.float, torch.double), ((), (3,), (2, 3))):
@@ -153,10 +161,10 @@ class TestLogProb(StrictTestCase):
                 derivatives = likelihood.log_derivatives(f, labels)
                 for name in DERIVATIVES:
                     value = getattr(derivatives, name)
-                    self.assertEqual((value.shape, value.dtype), (f.shape, dtype))
+                    assert (value.shape, value.dtype) == (f.shape, dtype)
                 found = likelihood.log_prob(f, labels)
                 exact = likelihood.log_prob(f.double(), labels.double())
-                self.assertAllClose(found.double(), exact, rtol=1e-5, atol=1e-6)
+                assert_all_close(found.double(), exact, rtol=1e-5, atol=1e-6)
 
     @given(strategies.tensors(st.floats(-40.0, 40.0), (6,)), strategies.rates())
     def test_labels_exhaust_the_outcomes(
@@ -165,11 +173,11 @@ class TestLogProb(StrictTestCase):
         likelihood = ProbitLikelihood(*rates)
         success = likelihood.log_prob(f, torch.ones_like(f)).exp()
         failure = likelihood.log_prob(f, torch.zeros_like(f)).exp()
-        self.assertAllClose(success + failure, torch.ones_like(f), rtol=1e-14)
-        self.assertAllClose(likelihood.probability(f), success, rtol=1e-12, atol=1e-300)
+        assert_all_close(success + failure, torch.ones_like(f), rtol=1e-14)
+        assert_all_close(likelihood.probability(f), success, rtol=1e-12, atol=1e-300)
         guess, lapse = rates
-        self.assertTrue(bool((success >= guess * (1 - 1e-14)).all()))
-        self.assertTrue(bool((success <= (1 - lapse) * (1 + 1e-14)).all()))
+        assert bool((success >= guess * (1 - 1e-14)).all())
+        assert bool((success <= (1 - lapse) * (1 + 1e-14)).all())
 
     @given(
         strategies.tensors(st.floats(-40.0, 40.0), (6,)),
@@ -182,13 +190,13 @@ class TestLogProb(StrictTestCase):
         """Failing is passing with the sign of ``f`` and the two rates exchanged."""
         ours = ProbitLikelihood(*rates).log_derivatives(f, labels)
         theirs = ProbitLikelihood(rates[1], rates[0]).log_derivatives(-f, 1 - labels)
-        self.assertAllClose(ours.value, theirs.value, rtol=1e-14)
-        self.assertAllClose(ours.gradient, -theirs.gradient, rtol=1e-14)
-        self.assertAllClose(ours.negative_hessian, theirs.negative_hessian)
-        self.assertAllClose(ours.information, theirs.information, rtol=1e-14)
+        assert_all_close(ours.value, theirs.value, rtol=1e-14)
+        assert_all_close(ours.gradient, -theirs.gradient, rtol=1e-14)
+        assert_all_close(ours.negative_hessian, theirs.negative_hessian)
+        assert_all_close(ours.information, theirs.information, rtol=1e-14)
 
 
-class TestInformation(StrictTestCase):
+class TestInformation:
     @given(
         strategies.tensors(st.floats(-8.0, 8.0), (6,)),
         strategies.labels((6,)),
@@ -205,34 +213,32 @@ class TestInformation(StrictTestCase):
             probability = likelihood.log_prob(f, label).exp()
             squares += probability * derivatives.gradient.square()
             curvatures += probability * derivatives.negative_hessian
-        self.assertAllClose(found, squares, rtol=1e-11, atol=1e-16)
-        self.assertAllClose(found, curvatures, rtol=1e-9, atol=1e-13)
-        self.assertTrue(bool((found >= 0).all()))
+        assert_all_close(found, squares, rtol=1e-11, atol=1e-16)
+        assert_all_close(found, curvatures, rtol=1e-9, atol=1e-13)
+        assert bool((found >= 0).all())
 
     @given(strategies.tensors(st.floats(-1e3, 1e3), (6,)), strategies.labels((6,)))
     def test_is_the_hessian_without_rates(self, f: Tensor, labels: Tensor) -> None:
         derivatives = ProbitLikelihood().log_derivatives(f, labels)
-        self.assertTrue(
-            torch.equal(derivatives.information, derivatives.negative_hessian)
-        )
+        assert torch.equal(derivatives.information, derivatives.negative_hessian)
         information = derivatives.information
-        self.assertTrue(bool((information >= 0).all() and (information <= 1).all()))
+        assert bool((information >= 0).all() and (information <= 1).all())
 
     def test_hessian_changes_sign_with_rates(self) -> None:
-        self.assertTrue(ProbitLikelihood().is_log_concave)
+        assert ProbitLikelihood().is_log_concave
         for rates in RATES[1:]:
             likelihood = ProbitLikelihood(*rates)
-            self.assertFalse(likelihood.is_log_concave)
+            assert not likelihood.is_log_concave
             f = torch.linspace(-6, 6, 50, dtype=torch.double)
             derivatives = [
                 likelihood.log_derivatives(f, torch.full_like(f, c)) for c in (0.0, 1.0)
             ]
             lowest = min(float(d.negative_hessian.min()) for d in derivatives)
-            self.assertLess(lowest, -0.01)
-            self.assertTrue(all(bool((d.information >= 0).all()) for d in derivatives))
+            assert lowest < -0.01
+            assert all(bool((d.information >= 0).all()) for d in derivatives)
 
 
-class TestMarginals(StrictTestCase):
+class TestMarginals:
     mean = double([-5.0, -1.0, 0.0, 1.5, 8.0])
     variance = double([0.1, 1.0, 30.0, 1e-6, 4.0])
 
@@ -242,13 +248,13 @@ class TestMarginals(StrictTestCase):
             center, spread = likelihood.probability_moments(self.mean, self.variance)
             success = partial(probability_on_grid, 1.0, guess, lapse)
             first = expectation(success, self.mean, self.variance)
-            self.assertAllClose(center, first, rtol=1e-12)
+            assert_all_close(center, first, rtol=1e-12)
             alone = likelihood.expected_probability(self.mean, self.variance)
-            self.assertAllClose(alone, first, rtol=1e-12)
+            assert_all_close(alone, first, rtol=1e-12)
             second = expectation(
                 lambda f, p=success: p(f) ** 2, self.mean, self.variance
             )
-            self.assertAllClose(spread, second - first.square(), rtol=0, atol=1e-14)
+            assert_all_close(spread, second - first.square(), rtol=0, atol=1e-14)
 
     def test_mutual_information(self) -> None:
         for guess, lapse in RATES:
@@ -264,7 +270,7 @@ class TestMarginals(StrictTestCase):
             found = ProbitLikelihood(guess, lapse).mutual_information(
                 self.mean, self.variance
             )
-            self.assertAllClose(found, truth, rtol=0, atol=1e-8)
+            assert_all_close(found, truth, rtol=0, atol=1e-8)
 
     def test_marginal(self) -> None:
         for guess, lapse in RATES:
@@ -276,10 +282,10 @@ class TestMarginals(StrictTestCase):
                 marginal = likelihood(function_dist)
                 assert isinstance(marginal, torch.distributions.Bernoulli)
                 found = marginal.probs if label else 1 - marginal.probs
-                self.assertAllClose(found, truth, rtol=0, atol=1e-14)
+                assert_all_close(found, truth, rtol=0, atol=1e-14)
                 labels = torch.full_like(self.mean, label)
                 log_marginal = likelihood.log_marginal(labels, function_dist)
-                self.assertAllClose(log_marginal, truth.log(), rtol=1e-11)
+                assert_all_close(log_marginal, truth.log(), rtol=1e-11)
 
     def test_log_marginal_far_out(self) -> None:
         """The rare label's probability underflows, its logarithm does not."""
@@ -288,23 +294,23 @@ class TestMarginals(StrictTestCase):
         with mpmath.workdps(30):
             truth = float(mpmath.log(mpmath.ncdf(-60 / mpmath.sqrt(1.5))))
         found = ProbitLikelihood().log_marginal(labels, normal(mean, variance))
-        self.assertAllClose(found, double([truth, truth]), rtol=1e-13)
+        assert_all_close(found, double([truth, truth]), rtol=1e-13)
 
-    def test_expected_log_prob(self) -> None:
+    def test_expected_log_prob(self, subtests: pytest.Subtests) -> None:
         mean = double([-5.0, -1.0, 0.0, 1.5, 8.0])
         # The rule has 32 nodes: its error grows with the variance.
         for value, tolerance in ((1e-6, 1e-12), (0.1, 1e-10), (1.0, 1e-6), (4.0, 1e-3)):
             variance = torch.full_like(mean, value)
             for (guess, lapse), label in product(RATES, (0.0, 1.0)):
                 probability = partial(probability_on_grid, label, guess, lapse)
-                with self.subTest(variance=value, guess=guess, lapse=lapse):
+                with subtests.test(variance=value, guess=guess, lapse=lapse):
                     found = ProbitLikelihood(guess, lapse).expected_log_prob(
                         torch.full_like(mean, label), normal(mean, variance)
                     )
                     truth = expectation(
                         lambda f, p=probability: np.log(p(f)), mean, variance
                     )
-                    self.assertAllClose(found, truth, rtol=0, atol=tolerance)
+                    assert_all_close(found, truth, rtol=0, atol=tolerance)
 
     def test_batches(self) -> None:
         for batch in ((), (3,), (2, 3)):
@@ -316,11 +322,11 @@ class TestMarginals(StrictTestCase):
             for name in ("expected_log_prob", "log_marginal"):
                 method = getattr(likelihood, name)
                 found = method(labels, function_dist)
-                self.assertEqual(found.shape, labels.shape)
+                assert found.shape == labels.shape
                 expected = method(labels.reshape(-1), flat)
-                self.assertAllClose(found.reshape(-1), expected, rtol=1e-12)
+                assert_all_close(found.reshape(-1), expected, rtol=1e-12)
             marginal = likelihood.marginal(function_dist)
-            self.assertEqual(marginal.probs.shape, labels.shape)
+            assert marginal.probs.shape == labels.shape
 
     def test_conditional(self) -> None:
         f = double([-30.0, -1.0, 0.0, 2.0])
@@ -328,10 +334,10 @@ class TestMarginals(StrictTestCase):
             distribution = ProbitLikelihood(guess, lapse)(f)
             assert isinstance(distribution, torch.distributions.Bernoulli)
             truth = [float(true_probability(1.0, guess, lapse, v)) for v in f.tolist()]
-            self.assertAllClose(distribution.probs, double(truth), rtol=1e-12)
+            assert_all_close(distribution.probs, double(truth), rtol=1e-12)
 
 
-class TestProbitLikelihood(StrictTestCase):
+class TestProbitLikelihood:
     def test_contrast_at_a_probability(self) -> None:
         f = [-3.0, -0.5, 0.0, 1.5]
         for guess, lapse in RATES:
@@ -339,34 +345,34 @@ class TestProbitLikelihood(StrictTestCase):
             for value in f:
                 probability = float(true_probability(1.0, guess, lapse, value))
                 found = likelihood.contrast_at(probability)
-                self.assertAlmostEqual(found, value, places=10)
+                assert found == pytest.approx(value, rel=0, abs=0.5e-10)
             for wrong in (guess, 1 - lapse, -1.0, float("nan")):
-                with self.assertRaisesRegex(InputDataError, "``probability`` to be"):
+                with pytest.raises(InputDataError, match="``probability`` to be"):
                     likelihood.contrast_at(wrong)
 
     def test_contrast_is_the_value(self) -> None:
         likelihood = ProbitLikelihood()
         f, mvn = torch.randn(2, 3), normal(uniform(3), uniform(3))
-        self.assertEqual(likelihood.functional.num_rows, 1)
-        self.assertIs(likelihood.functional(f), f)
-        self.assertIs(likelihood.functional.of_distribution(mvn), mvn)
+        assert likelihood.functional.num_rows == 1
+        assert likelihood.functional(f) is f
+        assert likelihood.functional.of_distribution(mvn) is mvn
 
     def test_copies(self) -> None:
         copy = deepcopy(ProbitLikelihood(0.1, 0.02))
-        self.assertEqual((copy.guess_rate, copy.lapse_rate), (0.1, 0.02))
+        assert (copy.guess_rate, copy.lapse_rate) == (0.1, 0.02)
 
     def test_errors(self) -> None:
         for name, rate in product(
             ("guess_rate", "lapse_rate"), (-0.1, 1.0, 1.5, float("nan"))
         ):
             message = rf"Expected ``{name}`` to be in \[0, 1\), but got {rate}"
-            with self.assertRaisesRegex(InputDataError, message):
+            with pytest.raises(InputDataError, match=message):
                 ProbitLikelihood(**{name: rate})  # pyright: ignore
         message = (
             "Expected ``guess_rate`` and ``lapse_rate`` to sum to less than 1, but got "
             "0.5 and 0.5"
         )
-        with self.assertRaisesRegex(InputDataError, message):
+        with pytest.raises(InputDataError, match=message):
             ProbitLikelihood(0.5, 0.5)
 
     def test_device(self) -> None:
@@ -386,21 +392,19 @@ class TestProbitLikelihood(StrictTestCase):
             duels.expected_log_prob(labels[:2], mvn)
 
 
-class TestPreferenceLikelihood(StrictTestCase):
+class TestPreferenceLikelihood:
     def test_contrast(self) -> None:
         likelihood = PreferenceLikelihood()
-        self.assertEqual(likelihood.functional.num_rows, 2)
-        self.assertTrue(likelihood.is_log_concave)
+        assert likelihood.functional.num_rows == 2
+        assert likelihood.is_log_concave
         for batch in ((), (3,), (2, 3)):
             values = uniform(*batch, 6)
             expected = values[..., 0::2] - values[..., 1::2]
-            self.assertTrue(torch.equal(likelihood.functional(values), expected))
+            assert torch.equal(likelihood.functional(values), expected)
             matrix = uniform(*batch, 6, 5)
             expected = matrix[..., 0::2, :] - matrix[..., 1::2, :]
-            self.assertTrue(
-                torch.equal(likelihood.functional(matrix, dim=-2), expected)
-            )
-            self.assertEqual(likelihood.functional(values[..., :0]).shape, (*batch, 0))
+            assert torch.equal(likelihood.functional(matrix, dim=-2), expected)
+            assert likelihood.functional(values[..., :0]).shape == (*batch, 0)
 
     def test_contrast_distribution(self) -> None:
         likelihood = PreferenceLikelihood()
@@ -413,9 +417,9 @@ class TestPreferenceLikelihood(StrictTestCase):
             D = torch.zeros(3, 6, dtype=torch.double)
             for i in range(3):
                 D[i, 2 * i], D[i, 2 * i + 1] = 1.0, -1.0
-            self.assertAllClose(contrasts.mean, mean @ D.T, rtol=1e-13)
+            assert_all_close(contrasts.mean, mean @ D.T, rtol=1e-13)
             expected = D @ covar @ D.T
-            self.assertAllClose(contrasts.covariance_matrix, expected, rtol=1e-11)
+            assert_all_close(contrasts.covariance_matrix, expected, rtol=1e-11)
 
     def test_equal_sides(self) -> None:
         """A point against itself: even odds, and a variance that is not negative."""
@@ -423,10 +427,10 @@ class TestPreferenceLikelihood(StrictTestCase):
         function_dist = MultivariateNormal(double([1.0, 1.0]), singular)
         likelihood = PreferenceLikelihood()
         contrasts = likelihood.functional.of_distribution(function_dist)
-        self.assertGreater(contrasts.variance.item(), 0.0)
-        self.assertLess(contrasts.variance.item(), 1e-8)
+        assert contrasts.variance.item() > 0.0
+        assert contrasts.variance.item() < 1e-8
         probs = likelihood.marginal(function_dist).probs
-        self.assertAllClose(probs, double([0.5]), rtol=1e-12)
+        assert_all_close(probs, double([0.5]), rtol=1e-12)
 
     @given(strategies.tensors(st.floats(-40.0, 40.0), (3, 2)), strategies.labels((3,)))
     def test_antisymmetry(self, pairs: Tensor, labels: Tensor) -> None:
@@ -434,12 +438,12 @@ class TestPreferenceLikelihood(StrictTestCase):
         likelihood = PreferenceLikelihood()
         ahead = likelihood.functional(pairs.reshape(-1))
         behind = likelihood.functional(pairs.flip(-1).reshape(-1))
-        self.assertTrue(torch.equal(ahead, -behind))
+        assert torch.equal(ahead, -behind)
         ours = likelihood.log_derivatives(ahead, labels)
         theirs = likelihood.log_derivatives(behind, 1 - labels)
-        self.assertTrue(torch.equal(ours.value, theirs.value))
-        self.assertTrue(torch.equal(ours.gradient, -theirs.gradient))
-        self.assertTrue(torch.equal(ours.information, theirs.information))
+        assert torch.equal(ours.value, theirs.value)
+        assert torch.equal(ours.gradient, -theirs.gradient)
+        assert torch.equal(ours.information, theirs.information)
 
     def test_marginals_of_duels(self) -> None:
         root = uniform(4, 4)
@@ -451,20 +455,20 @@ class TestPreferenceLikelihood(StrictTestCase):
         shared = double([covar[0, 1], covar[2, 3]])
         duels = normal(gap, even + odd - 2 * shared)
         labels = double([1.0, 0.0])
-        self.assertAllClose(
+        assert_all_close(
             likelihood.marginal(function_dist).probs, probit.marginal(duels).probs
         )
         for name in ("expected_log_prob", "log_marginal"):
             found = getattr(likelihood, name)(labels, function_dist)
             expected = getattr(probit, name)(labels, duels)
-            self.assertAllClose(found, expected, rtol=1e-10)
+            assert_all_close(found, expected, rtol=1e-10)
 
     def test_odd_number_of_rows(self) -> None:
         message = "Expected the rows of duels to come in pairs, but got 3 of them"
         likelihood = PreferenceLikelihood()
-        with self.assertRaisesRegex(UnsupportedError, message):
+        with pytest.raises(UnsupportedError, match=message):
             likelihood.functional(torch.zeros(3))
-        with self.assertRaisesRegex(UnsupportedError, message):
+        with pytest.raises(UnsupportedError, match=message):
             likelihood.functional(torch.zeros(3, 2), dim=-2)
-        with self.assertRaisesRegex(UnsupportedError, message):
+        with pytest.raises(UnsupportedError, match=message):
             likelihood(normal(uniform(3), uniform(3)))

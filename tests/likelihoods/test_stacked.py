@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+import pytest
 import torch
 from scipy.stats import norm
 from torch import Tensor
 
 from botorch_binary_context import PreferenceLikelihood, ProbitLikelihood
 from botorch_binary_context.likelihoods import OutcomeLikelihood, StackedLikelihood
+from tests.closeness import assert_all_close
 from tests.devices import RequireDevice
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 PLAIN = ProbitLikelihood()
@@ -40,14 +41,14 @@ def each_trial(
     return [(owner, (*index, i)) for index in indices for i, owner in enumerate(owners)]
 
 
-class TestStackedLikelihood(StrictTestCase):
+class TestStackedLikelihood:
     def test_value_from_the_definition(self) -> None:
         mean, _, labels = contrasts()
         rates = double([[0.5, 0.0]] * 3 + [[0.0, 0.0]] * 2 + [[0.1, 0.05]] * 4).numpy()
         guess, lapse = rates.T
         p = guess + (1 - guess - lapse) * norm.cdf(mean.numpy())
         p = torch.where(labels == 1, torch.from_numpy(p), 1 - torch.from_numpy(p))
-        self.assertAllClose(STACK.log_prob(mean, labels), p.log(), rtol=0, atol=1e-13)
+        assert_all_close(STACK.log_prob(mean, labels), p.log(), rtol=0, atol=1e-13)
 
     def test_every_trial_has_its_own_likelihood(self) -> None:
         for batch_shape in ((), (2,), (2, 1)):
@@ -57,12 +58,12 @@ class TestStackedLikelihood(StrictTestCase):
             tilted = STACK.tilted_derivatives(mean, variance, labels)
             for owner, i in each_trial(STACK, batch_shape):
                 m, v, c = mean[i], variance[i], labels[i]
-                self.assertAllClose(log_prob[i], owner.log_prob(m, c))
+                assert_all_close(log_prob[i], owner.log_prob(m, c))
                 for name in NAMES:
                     expected = getattr(owner.log_derivatives(m, c), name)
-                    self.assertAllClose(getattr(plain, name)[i], expected)
+                    assert_all_close(getattr(plain, name)[i], expected)
                     expected = getattr(owner.tilted_derivatives(m, v, c), name)
-                    self.assertAllClose(getattr(tilted, name)[i], expected)
+                    assert_all_close(getattr(tilted, name)[i], expected)
 
     def test_a_kind_may_have_no_trials(self) -> None:
         mean, variance, labels = contrasts(n=5)
@@ -75,30 +76,30 @@ class TestStackedLikelihood(StrictTestCase):
             found = stack.tilted_derivatives(mean, variance, labels)
             expected = LAPSES.tilted_derivatives(mean, variance, labels)
             for name in NAMES:
-                self.assertAllClose(getattr(found, name), getattr(expected, name))
+                assert_all_close(getattr(found, name), getattr(expected, name))
             found = stack.log_prob(mean, labels)
-            self.assertAllClose(found, LAPSES.log_prob(mean, labels))
+            assert_all_close(found, LAPSES.log_prob(mean, labels))
 
     def test_no_trials_at_all(self) -> None:
         empty = torch.zeros(2, 0, dtype=torch.double)
         for parts in ([(DUELS, 0)], [(LAPSES, 0), (DUELS, 0)]):
             stack = StackedLikelihood(parts)
-            self.assertEqual(stack.log_prob(empty, empty).shape, (2, 0))
+            assert stack.log_prob(empty, empty).shape == (2, 0)
             found = stack.tilted_derivatives(empty, empty, empty)
             for name in NAMES:
-                self.assertEqual(getattr(found, name).shape, (2, 0))
+                assert getattr(found, name).shape == (2, 0)
 
     def test_one_kind_is_the_likelihood_itself(self) -> None:
         mean, _, labels = contrasts()
         found = StackedLikelihood([(PLAIN, 9)]).log_derivatives(mean, labels)
         # It keeps what only a log-concave likelihood knows: both are one tensor.
-        self.assertIs(found.information, found.negative_hessian)
+        assert found.information is found.negative_hessian
 
     def test_the_wrong_number_of_trials(self) -> None:
         mean, variance, labels = contrasts(n=8)
-        with self.assertRaisesRegex(RuntimeError, "split"):
+        with pytest.raises(RuntimeError, match="split"):
             STACK.log_prob(mean, labels)
-        with self.assertRaisesRegex(RuntimeError, "split"):
+        with pytest.raises(RuntimeError, match="split"):
             STACK.tilted_derivatives(mean, variance, labels)
 
     def test_is_log_concave(self) -> None:
@@ -107,12 +108,12 @@ class TestStackedLikelihood(StrictTestCase):
             ([(PLAIN, 2), (DUELS, 1)], True),
             ([(PLAIN, 2), (TWO_CHOICES, 1)], False),
         ):
-            self.assertEqual(StackedLikelihood(parts).is_log_concave, expected)
-        self.assertFalse(STACK.is_log_concave)
+            assert StackedLikelihood(parts).is_log_concave == expected
+        assert not STACK.is_log_concave
 
     def test_requires_grad(self) -> None:
-        self.assertFalse(STACK.requires_grad)
-        self.assertTrue(StackedLikelihood([(DUELS, 2), (LEARNED, 1)]).requires_grad)
+        assert not STACK.requires_grad
+        assert StackedLikelihood([(DUELS, 2), (LEARNED, 1)]).requires_grad
 
     def test_gradients_reach_learned_rates(self) -> None:
         mean, _, labels = contrasts(n=5)
@@ -120,21 +121,21 @@ class TestStackedLikelihood(StrictTestCase):
         raw: Any = LEARNED.raw_lapse_rate
         found = torch.autograd.grad(stack.log_prob(mean, labels).sum(), raw)
         alone = LEARNED.log_prob(mean[2:], labels[2:]).sum()
-        self.assertAllClose(found, torch.autograd.grad(alone, raw))
+        assert_all_close(found, torch.autograd.grad(alone, raw))
 
     def test_append(self) -> None:
         more = STACK.append(LAPSES, 2)
-        self.assertEqual(list(more.parts), [(TWO_CHOICES, 3), (DUELS, 2), (LAPSES, 6)])
+        assert list(more.parts) == [(TWO_CHOICES, 3), (DUELS, 2), (LAPSES, 6)]
         other = STACK.append(DUELS, 1)
-        self.assertEqual(list(other.parts), [*STACK.parts, (DUELS, 1)])
+        assert list(other.parts) == [*STACK.parts, (DUELS, 1)]
         mean, _, labels = contrasts(n=10)
         found = other.log_prob(mean, labels)
-        self.assertAllClose(found[:9], STACK.log_prob(mean[:9], labels[:9]))
-        self.assertAllClose(found[9:], DUELS.log_prob(mean[9:], labels[9:]))
+        assert_all_close(found[:9], STACK.log_prob(mean[:9], labels[:9]))
+        assert_all_close(found[9:], DUELS.log_prob(mean[9:], labels[9:]))
 
     def test_dtype_and_device(self) -> None:
         mean, variance, labels = (t.float() for t in contrasts())
         with RequireDevice():
             found = STACK.tilted_derivatives(mean, variance, labels)
         for name in NAMES:
-            self.assertEqual(getattr(found, name).dtype, torch.float)
+            assert getattr(found, name).dtype == torch.float

@@ -14,11 +14,11 @@ from botorch_binary_context import (
     BinaryLaplaceGP,
     ProbitLikelihood,
 )
+from tests.closeness import assert_all_close
 from tests.derivatives import finite_difference, jacobian
 from tests.golden_numbers import BINARY_FILES, golden_kernel, load_golden
 from tests.latent_posteriors import label_posterior, latent, latent_covariance
 from tests.small_models import random_model, random_trials, simple_kernel
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 GOLDEN_CASES = [
@@ -98,7 +98,7 @@ class TestGolden:
         )
 
 
-class TestBinaryLaplaceGP(StrictTestCase):
+class TestBinaryLaplaceGP:
     def test_equals_a_regression(self) -> None:
         # Targets f + a / W, noise 1 / W, in BoTorch's own regression model.
         for constant in (0.0, 0.7):
@@ -119,10 +119,8 @@ class TestBinaryLaplaceGP(StrictTestCase):
             X = uniform(6, 2, seed=3)
             expected = regression.posterior(X)
             assert isinstance(expected, GPyTorchPosterior)
-            self.assertAllClose(
-                latent(model, X).mean, expected.mean, rtol=0, atol=1e-10
-            )
-            self.assertAllClose(
+            assert_all_close(latent(model, X).mean, expected.mean, rtol=0, atol=1e-10)
+            assert_all_close(
                 latent_covariance(model, X),
                 expected.distribution.covariance_matrix,
                 rtol=0,
@@ -134,30 +132,30 @@ class TestBinaryLaplaceGP(StrictTestCase):
         mean_module.constant = double(0.7)
         model = random_model(BinaryLaplaceGP, mean_module=mean_module)
         far = torch.full((1, 2), 100.0, dtype=torch.double)
-        self.assertAllClose(latent(model, far).mean.item(), 0.7)
-        self.assertAllClose(
+        assert_all_close(latent(model, far).mean.item(), 0.7)
+        assert_all_close(
             latent(model, far).variance.item(), simple_kernel().outputscale.item()
         )
 
     def test_defaults(self) -> None:
         X, Y = random_trials(BinaryLaplaceGP, 8)
         model = BinaryLaplaceGP(X, Y)
-        self.assertIs(type(model.likelihood), ProbitLikelihood)
-        self.assertTrue(model.likelihood.is_log_concave)
-        self.assertIsInstance(model.mean_module, ZeroMean)
-        self.assertEqual(model.num_outputs, 1)
-        self.assertEqual(model.batch_shape, torch.Size())
+        assert type(model.likelihood) is ProbitLikelihood
+        assert model.likelihood.is_log_concave
+        assert isinstance(model.mean_module, ZeroMean)
+        assert model.num_outputs == 1
+        assert model.batch_shape == torch.Size()
         names = {name for name, *_ in model.named_priors()}
-        self.assertEqual(len(names), 2)  # output scale and lengthscales
+        assert len(names) == 2  # output scale and lengthscales
         for parameter in model.parameters():
-            self.assertEqual(parameter.dtype, torch.double)
+            assert parameter.dtype == torch.double
 
     def test_label_is_more_likely_where_it_was_seen(self) -> None:
         X = uniform(1, 2)
         for label in (0.0, 1.0):
             model = BinaryLaplaceGP(X, double([[label]]), covar_module=simple_kernel())
             probability = model.probability_posterior(X).mean.item()
-            self.assertGreater(abs(probability - (1 - label)), 0.5)
+            assert abs(probability - (1 - label)) > 0.5
 
 
 def psychometric_log_loss(guess_rate: float, X: Tensor, Y: Tensor) -> Tensor:
@@ -175,7 +173,7 @@ def psychometric_log_loss(guess_rate: float, X: Tensor, Y: Tensor) -> Tensor:
     return -torch.where(Y[:, 150:] == 1, p, 1 - p).log().mean(dim=(-1, -2))
 
 
-class TestGuessRate(StrictTestCase):
+class TestGuessRate:
     def test_right_rate_predicts_better(self) -> None:
         # A letter chart, eight times: below threshold, one guess in 26 is right. With
         # the wrong rate the slope of the psychometric function comes out too shallow.
@@ -187,15 +185,15 @@ class TestGuessRate(StrictTestCase):
         right, wrong = (
             psychometric_log_loss(guess_rate, X, Y) for guess_rate in (1 / 26, 0.0)
         )
-        self.assertTrue(bool((right < wrong).all()))
+        assert bool((right < wrong).all())
 
     def test_probability_stays_between_the_rates(self) -> None:
         likelihood = ProbitLikelihood(guess_rate=0.25, lapse_rate=0.1)
         model = random_model(BinaryLaplaceGP, n=20, likelihood=likelihood)
         posterior = model.probability_posterior(uniform(50, 2, seed=4))
-        self.assertTrue(bool((posterior.mean > 0.25).all()))
-        self.assertTrue(bool((posterior.mean < 0.9).all()))
-        self.assertTrue(bool((posterior.variance > 0).all()))
+        assert bool((posterior.mean > 0.25).all())
+        assert bool((posterior.mean < 0.9).all())
+        assert bool((posterior.variance > 0).all())
 
     def test_posterior_gradients_with_rates(self) -> None:
         likelihood = ProbitLikelihood(guess_rate=0.25, lapse_rate=0.1)
@@ -206,6 +204,6 @@ class TestGuessRate(StrictTestCase):
                 return getattr(model.probability_posterior(X), moment).squeeze(-1)
 
             X = uniform(3, 2, seed=5)
-            self.assertAllClose(
+            assert_all_close(
                 jacobian(value, X), finite_difference(value, X), rtol=0, atol=1e-9
             )

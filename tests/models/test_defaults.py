@@ -17,9 +17,9 @@ from botorch_binary_context.models.defaults import (
     duel_covar_module,
     level_covar_module,
 )
+from tests.closeness import assert_all_close
 from tests.latent_posteriors import latent
 from tests.small_models import AnyModel, random_trials
-from tests.strict_case import StrictTestCase
 from tests.tensors import uniform
 
 
@@ -27,29 +27,29 @@ def levels(model: AnyModel) -> list[ConstantKernel]:
     return [k for k in model.modules() if isinstance(k, ConstantKernel)]
 
 
-class TestBinaryKernel(StrictTestCase):
+class TestBinaryKernel:
     def test_is_the_default_and_a_constant(self) -> None:
         for batch_shape in ((), (3,)):
             X = uniform(*batch_shape, 5, 2)
             shape = torch.Size(batch_shape)
             smooth = default_covar_module(2, shape).to(X)(X).to_dense()
             binary = binary_covar_module(2, shape).to(X)(X).to_dense()
-            self.assertAllClose(binary, smooth + 4.0)
+            assert_all_close(binary, smooth + 4.0)
             level = level_covar_module(2.5, shape).to(X)(X).to_dense()
-            self.assertAllClose(level, torch.full_like(smooth, 2.5))
+            assert_all_close(level, torch.full_like(smooth, 2.5))
 
     def test_which_models_have_a_level(self) -> None:
         """Duels tell nothing about it."""
         binary = BinaryLaplaceGP(*random_trials(BinaryLaplaceGP, 5))
-        self.assertEqual(len(levels(binary)), 1)
+        assert len(levels(binary)) == 1
         duels = PreferenceLaplaceGP(*random_trials(PreferenceLaplaceGP, 5))
-        self.assertEqual(levels(duels), [])
+        assert levels(duels) == []
 
     def test_stays_as_it_is(self) -> None:
         model = BinaryLaplaceGP(*random_trials(BinaryLaplaceGP, 20))
         fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
         (level,) = levels(model)
-        self.assertAllClose(level.constant.item(), 4.0)
+        assert_all_close(level.constant.item(), 4.0)
 
     def test_failures_everywhere(self) -> None:
         """Whoever failed wherever tested is expected to fail elsewhere, too."""
@@ -57,24 +57,24 @@ class TestBinaryKernel(StrictTestCase):
         for label, sign in ((0.0, -1.0), (1.0, 1.0)):
             model = BinaryLaplaceGP(X, torch.full_like(X[:, :1], label)).eval()
             far = latent(model, torch.ones(1, 2).to(X)).mean.item()
-            self.assertGreater(sign * far, 1.0)
+            assert sign * far > 1.0
 
 
-class TestDuelKernel(StrictTestCase):
+class TestDuelKernel:
     def test_differs_by_its_prior_alone(self) -> None:
         for batch_shape in ((), (3,)):
             X = uniform(*batch_shape, 5, 2)
             shape = torch.Size(batch_shape)
             kernel = duel_covar_module(2, shape).to(X)
             default = default_covar_module(2, shape).to(X)
-            self.assertAllClose(kernel(X).to_dense(), default(X).to_dense())
+            assert_all_close(kernel(X).to_dense(), default(X).to_dense())
             prior: Any = kernel.base_kernel.lengthscale_prior
             at = torch.tensor(1.2, dtype=X.dtype)
             # The density of a log-normal number times the number is highest there.
             peak = prior.log_prob(at) + at.log()
             for other in (0.9 * at, 1.1 * at):
-                self.assertLess(prior.log_prob(other) + other.log(), peak)
+                assert prior.log_prob(other) + other.log() < peak
         duels = PreferenceLaplaceGP(*random_trials(PreferenceLaplaceGP, 5))
         trained: Any = duels.covar_module
         found = trained.base_kernel.lengthscale_prior
-        self.assertAllClose(found.loc.exp().item(), 1.2, rtol=1e-5)
+        assert_all_close(found.loc.exp().item(), 1.2, rtol=1e-5)

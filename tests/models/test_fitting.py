@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 from unittest import mock
 
+import pytest
 import torch
 from botorch.exceptions import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
@@ -19,8 +20,8 @@ from botorch_binary_context import (
 from botorch_binary_context.inference import Laplace
 from botorch_binary_context.models import fitting
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
+from tests.closeness import assert_all_close
 from tests.small_models import random_trials
-from tests.strict_case import StrictTestCase
 
 
 def learned(model: Any) -> torch.Tensor:
@@ -33,7 +34,7 @@ def objective(model: Any) -> ApproximateMarginalLogLikelihood:
     return ApproximateMarginalLogLikelihood(model.likelihood, model)
 
 
-class TestFit(StrictTestCase):
+class TestFit:
     def test_ends_where_botorch_ends(self) -> None:
         for model_class, kind in (
             (BinaryGP, BinaryLaplaceGP),
@@ -43,18 +44,18 @@ class TestFit(StrictTestCase):
             X, Y = random_trials(kind, 15)
             model, other = model_class(X, Y), model_class(X, Y)
             mll = fit_gpytorch_mll(objective(model))
-            self.assertFalse(mll.training)
+            assert not mll.training
             # An optimizer that is named is BoTorch's affair.
             with mock.patch.object(fitting, "_climb") as climb:
                 fit_gpytorch_mll(objective(other), optimizer=fit_gpytorch_mll_scipy)
             climb.assert_not_called()
-            self.assertAllClose(learned(model), learned(other), rtol=0, atol=1e-4)
+            assert_all_close(learned(model), learned(other), rtol=0, atol=1e-4)
 
     def test_the_value_is_that_of_a_call(self) -> None:
         X, Y = random_trials(BinaryLaplaceGP, 10, batch_shape=(2,))
         mll = objective(BinaryGP(X, Y)).train()
         expected = mll(mll.model(*mll.model.train_inputs), mll.model.train_targets)
-        self.assertAllClose(mll.at_training_data(), expected, rtol=0, atol=1e-12)
+        assert_all_close(mll.at_training_data(), expected, rtol=0, atol=1e-12)
 
     def test_options_are_those_of_scipy(self) -> None:
         X, Y = random_trials(BinaryLaplaceGP, 15)
@@ -63,8 +64,8 @@ class TestFit(StrictTestCase):
         options = {"options": {"maxiter": 1}}
         fit_gpytorch_mll(objective(few), optimizer_kwargs=options)
         fit_gpytorch_mll(objective(many))
-        self.assertGreater((learned(few) - begin).abs().max().item(), 0.0)
-        self.assertGreater((learned(few) - learned(many)).abs().max().item(), 1e-3)
+        assert (learned(few) - begin).abs().max().item() > 0.0
+        assert (learned(few) - learned(many)).abs().max().item() > 1e-3
 
     def test_bounds_hold(self) -> None:
         X, Y = random_trials(BinaryLaplaceGP, 15)
@@ -73,7 +74,7 @@ class TestFit(StrictTestCase):
         model = BinaryGP(X, Y, covar_module=kernel, inference=Laplace())
         fit_gpytorch_mll(objective(model))
         lengthscale = kernel.base_kernel.lengthscale.item()
-        self.assertTrue(0.4 <= lengthscale <= 0.5)
+        assert 0.4 <= lengthscale <= 0.5
 
     def test_a_failure_is_left_to_botorch(self) -> None:
         X, Y = random_trials(BinaryLaplaceGP, 8)
@@ -86,9 +87,9 @@ class TestFit(StrictTestCase):
             mock.patch.object(fitting, "_fit_fallback") as fallback,
         ):
             fallback.side_effect = ModelFittingError
-            with self.assertRaises(ModelFittingError):
+            with pytest.raises(ModelFittingError):
                 fit_gpytorch_mll(mll)
-        self.assertTrue(torch.equal(learned(model), begin))
+        assert torch.equal(learned(model), begin)
 
     def test_nothing_to_learn(self) -> None:
         X, Y = random_trials(BinaryLaplaceGP, 5)

@@ -20,7 +20,6 @@ from tests.small_models import (
     random_trials,
     simple_kernel,
 )
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
@@ -135,24 +134,24 @@ class TestMoments:
             assert variance.tolist() == [lowest] * 4
 
 
-class TestMessages(StrictTestCase):
+class TestMessages:
     def test_number_of_rows(self) -> None:
         binary, duels = (random_model(model_class) for model_class in MODEL_CLASSES)
-        with self.assertRaisesRegex(UnsupportedError, "one row, but got 2 rows"):
+        with pytest.raises(UnsupportedError, match="one row, but got 2 rows"):
             binary.moments(uniform(4, 2, 2))
         for rows in (1, 3, 4):
             message = f"a duel, two rows, but got {rows} rows"
-            with self.assertRaisesRegex(UnsupportedError, message):
+            with pytest.raises(UnsupportedError, match=message):
                 duels.moments(uniform(4, rows, 2))
 
 
-class TestPairWith(StrictTestCase):
+class TestPairWith:
     def test_order(self) -> None:
         X, opponent = uniform(5, 1, 2, seed=1), uniform(2, seed=2)
         duels = pair_with(X, opponent)
-        self.assertEqual(duels.shape, (5, 2, 2))
-        self.assertTrue(torch.equal(duels[:, :1], X))
-        self.assertTrue(torch.equal(duels[:, 1], opponent.expand(5, 2)))
+        assert duels.shape == (5, 2, 2)
+        assert torch.equal(duels[:, :1], X)
+        assert torch.equal(duels[:, 1], opponent.expand(5, 2))
 
     def test_broadcasts(self) -> None:
         for shape, opponents, expected in (
@@ -164,17 +163,17 @@ class TestPairWith(StrictTestCase):
         ):
             X, opponent = uniform(*shape, 1, 4, seed=1), uniform(*opponents, 4, seed=2)
             duels = pair_with(X, opponent)
-            self.assertEqual(duels.shape, (*expected, 2, 4))
+            assert duels.shape == (*expected, 2, 4)
             rows = X.squeeze(-2), opponent
             for found, row in zip(duels.unbind(-2), rows, strict=True):
-                self.assertTrue(torch.equal(found, row.expand(*expected, 4)))
+                assert torch.equal(found, row.expand(*expected, 4))
 
     def test_gradient_and_dtype(self) -> None:
         X = uniform(5, 1, 2).requires_grad_()
         duels = pair_with(X, uniform(2).float())
-        self.assertEqual(duels.dtype, torch.double)
+        assert duels.dtype == torch.double
         (gradient,) = torch.autograd.grad(duels.sum(), X)
-        self.assertTrue(torch.equal(gradient, torch.ones_like(X)))
+        assert torch.equal(gradient, torch.ones_like(X))
 
 
 def test_problem_by_hand_is_the_model() -> None:

@@ -29,7 +29,7 @@ from botorch_binary_context import (
     suggest,
 )
 from botorch_binary_context.inference import inducing
-from tests.strict_case import StrictTestCase
+from tests.closeness import assert_all_close
 from tests.tensors import uniform
 
 
@@ -98,7 +98,7 @@ def test_is_the_optimum_of_the_stock_bound(data: Any) -> None:
         assert slope.abs().max() < 2e-3
 
 
-class TestInducingGP(StrictTestCase):
+class TestInducingGP:
     def test_all_rows_as_inducing_points(self) -> None:
         test_X = uniform(20, 2, seed=2)
         for data, model_class in ((outcomes, BinaryGP), (duels, PreferenceGP)):
@@ -108,22 +108,22 @@ class TestInducingGP(StrictTestCase):
             found, expected = model.posterior(test_X), full.posterior(test_X)
             scale = expected.variance.sqrt()
             error = (found.mean - expected.mean).abs() / scale
-            self.assertLess(error.max().item(), 0.08)
+            assert error.max().item() < 0.08
             ratio = found.variance.sqrt() / scale
-            self.assertTrue(bool(((ratio > 0.93) & (ratio < 1.01)).all()))
+            assert bool(((ratio > 0.93) & (ratio < 1.01)).all())
             # A lower bound of the evidence, and a close one.
             gap = full.approximation.log_evidence - model.approximation.log_evidence
-            self.assertTrue(0.0 < gap.item() < 0.5)
+            assert 0.0 < gap.item() < 0.5
 
     def test_few_points_do_for_a_smooth_function(self) -> None:
         X, Y = outcomes(200)
         test_X = uniform(20, 2, seed=2)
         few = InducingGP(X, Y, inducing_points=25, covar_module=kernel()).eval()
         many = InducingGP(X, Y, inducing_points=100, covar_module=kernel()).eval()
-        self.assertEqual(few.datapoints.shape, torch.Size([25, 2]))
+        assert few.datapoints.shape == torch.Size([25, 2])
         found, expected = few.posterior(test_X), many.posterior(test_X)
         error = (found.mean - expected.mean).abs() / expected.variance.sqrt()
-        self.assertLess(error.max().item(), 0.05)
+        assert error.max().item() < 0.05
 
     def test_joint_moments_and_draws_agree(self) -> None:
         X, Y = duels(60)
@@ -139,10 +139,10 @@ class TestInducingGP(StrictTestCase):
         draws = paths(test_X)
         draws = draws.reshape(-1, 3)
         covariance = posterior.distribution.covariance_matrix
-        self.assertAllClose(draws.mean(dim=0), posterior.mean.squeeze(-1), atol=0.03)
-        self.assertAllClose(draws.T.cov(), covariance, atol=0.04)
+        assert_all_close(draws.mean(dim=0), posterior.mean.squeeze(-1), atol=0.03)
+        assert_all_close(draws.T.cov(), covariance, atol=0.04)
         one_by_one = model.posterior(test_X.unsqueeze(-2)).variance.flatten()
-        self.assertAllClose(covariance.diagonal(), one_by_one, rtol=1e-8)
+        assert_all_close(covariance.diagonal(), one_by_one, rtol=1e-8)
 
     def test_further_trials(self) -> None:
         for data in (outcomes, duels):
@@ -159,8 +159,8 @@ class TestInducingGP(StrictTestCase):
                 found = warm.posterior_mean(test_X)
                 num_warm = sweep.call_count
                 expected = cold.posterior_mean(test_X)
-            self.assertAllClose(found, expected, rtol=0, atol=1e-4)
-            self.assertLess(num_warm, sweep.call_count)
+            assert_all_close(found, expected, rtol=0, atol=1e-4)
+            assert num_warm < sweep.call_count
 
     def test_guesses(self) -> None:
         X, Y = outcomes(60)
@@ -171,7 +171,7 @@ class TestInducingGP(StrictTestCase):
         test_X = uniform(9, 2, seed=2)
         found, expected = model.posterior(test_X), full.posterior(test_X)
         error = (found.mean - expected.mean).abs() / expected.variance.sqrt()
-        self.assertLess(error.max().item(), 0.3)
+        assert error.max().item() < 0.3
 
     def test_learns_hyperparameters_with_a_transform(self) -> None:
         X, Y = outcomes(80)
@@ -183,9 +183,9 @@ class TestInducingGP(StrictTestCase):
         for m in (model, full):
             fit_gpytorch_mll(ApproximateMarginalLogLikelihood(m.likelihood, m))
         for a, b in zip(model.parameters(), full.parameters(), strict=True):
-            self.assertAllClose(a, b, rtol=0, atol=1e-3)
-        self.assertGreater(model.original_datapoints.max().item(), 1.0)
-        self.assertTrue(model.posterior(10 * X[:2]).mean.isfinite().all())
+            assert_all_close(a, b, rtol=0, atol=1e-3)
+        assert model.original_datapoints.max().item() > 1.0
+        assert model.posterior(10 * X[:2]).mean.isfinite().all()
 
     def test_rules(self) -> None:
         space = ContextSpace(
@@ -202,10 +202,10 @@ class TestInducingGP(StrictTestCase):
             model = InducingGP(X, Y, covar_module=covar_module, **options)
             for rule in rules:
                 trial = suggest(model, space, rule)
-                self.assertEqual(trial.shape, torch.Size([1, *X.shape[1:]]))
-            self.assertTrue(bool(recommend(model, space).isfinite().all()))
+                assert trial.shape == torch.Size([1, *X.shape[1:]])
+            assert bool(recommend(model, space).isfinite().all())
             rule = "cbkg" if X.ndim == 2 else "kg"
-            with self.assertRaisesRegex(UnsupportedError, "model of all trials"):
+            with pytest.raises(UnsupportedError, match="model of all trials"):
                 suggest(model, space, rule)
 
     def test_refuses_what_it_cannot(self) -> None:
@@ -216,13 +216,13 @@ class TestInducingGP(StrictTestCase):
             lambda: model.expand_data(torch.Size([2])),
             model.log_posterior_of_hyperparameters,
         ):
-            with self.assertRaisesRegex(UnsupportedError, "Expected a model of all"):
+            with pytest.raises(UnsupportedError, match="Expected a model of all"):
                 job()
-        with self.assertRaisesRegex(InputDataError, "without a batch"):
+        with pytest.raises(InputDataError, match="without a batch"):
             InducingGP(X.expand(2, 2, 12, 2), Y.expand(2, 2, 12, 1))
-        with self.assertRaisesRegex(InputDataError, "without a batch"):
+        with pytest.raises(InputDataError, match="without a batch"):
             InducingGP(X[:0], Y[:0])
-        with self.assertRaisesRegex(InputDataError, "inducing_points"):
+        with pytest.raises(InputDataError, match="inducing_points"):
             InducingGP(X, Y, inducing_points=0)
 
     def test_says_if_it_did_not_converge(self) -> None:
@@ -230,7 +230,7 @@ class TestInducingGP(StrictTestCase):
         model = InducingGP(X, Y, covar_module=kernel(9.0)).eval()
         with (
             mock.patch.object(inducing, "MAX_SWEEPS", 1),
-            self.assertWarnsRegex(NumericsWarning, "did not reach its tolerance"),
+            pytest.warns(NumericsWarning, match="did not reach its tolerance"),
         ):
             model.approximation  # noqa: B018
 
@@ -238,12 +238,12 @@ class TestInducingGP(StrictTestCase):
         X, Y = outcomes(40)
         test_X = uniform(5, 2, seed=2)
         double = InducingGP(X, Y, inducing_points=10, covar_module=kernel())
-        with self.assertWarns(InputDataWarning):
+        with pytest.warns(InputDataWarning):
             single = InducingGP(
                 X.float(), Y.float(), inducing_points=10, covar_module=kernel()
             )
         single._chosen = double.inducing_rows
         found = single.posterior_mean(test_X.float())
-        self.assertEqual(found.dtype, torch.float)
+        assert found.dtype == torch.float
         expected = double.posterior_mean(test_X)
-        self.assertAllClose(found.double(), expected, rtol=0, atol=5e-3)
+        assert_all_close(found.double(), expected, rtol=0, atol=5e-3)

@@ -21,6 +21,7 @@ from botorch_binary_context import (
     LaplaceMarginalLogLikelihood,
     ProbitLikelihood,
 )
+from tests.closeness import assert_all_close
 from tests.derivatives import finite_difference, jacobian
 from tests.latent_posteriors import (
     assert_same_posterior,
@@ -38,7 +39,6 @@ from tests.small_models import (
     random_trials,
     simple_kernel,
 )
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
@@ -47,7 +47,7 @@ both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 # --------------------------------------------------------------------------- batches
 
 
-class TestBatch(StrictTestCase):
+class TestBatch:
     def assert_equals_loop(self, model: AnyModel) -> None:
         batch_shape = model.batch_shape
         X = uniform(*batch_shape, 4, 2, seed=3)
@@ -66,13 +66,15 @@ class TestBatch(StrictTestCase):
                 (approximation.mode[index], expected.mode),
                 (approximation.log_evidence[index], expected.log_evidence),
             ):
-                self.assertAllClose(found, wanted, rtol=0, atol=1e-10)
+                assert_all_close(found, wanted, rtol=0, atol=1e-10)
 
-    def test_equals_loop(self) -> None:
+    def test_equals_loop(self, subtests: pytest.Subtests) -> None:
         for model_class in MODEL_CLASSES:
             for batch_shape in ((1,), (3,), (2, 3)):
                 for kernel_shape in ((), batch_shape):
-                    with self.subTest(batch_shape, kernel_shape=kernel_shape):
+                    with subtests.test(
+                        batch_shape=batch_shape, kernel_shape=kernel_shape
+                    ):
                         mean_module = ConstantMean(batch_shape=torch.Size(kernel_shape))
                         mean_module.constant = uniform(*kernel_shape, seed=9)
                         model = random_model(
@@ -81,7 +83,7 @@ class TestBatch(StrictTestCase):
                             covar_module=simple_kernel(batch_shape=kernel_shape),
                             mean_module=mean_module,
                         )
-                        self.assertEqual(model.batch_shape, batch_shape)
+                        assert model.batch_shape == batch_shape
                         self.assert_equals_loop(model)
 
     def test_equals_loop_with_rates(self) -> None:
@@ -95,12 +97,12 @@ class TestBatch(StrictTestCase):
             model = random_model(model_class, batch_shape=(2, 3))
             X = uniform(5, 4, 2, 3, 2, 2, seed=3)
             mean, covariance = latent(model, X).mean, latent_covariance(model, X)
-            self.assertEqual(mean.shape, (5, 4, 2, 3, 2, 1))
+            assert mean.shape == (5, 4, 2, 3, 2, 1)
             for index in ((0, 0), (4, 3)):
                 found = latent(model, X[index])
-                self.assertAllClose(mean[index], found.mean)
+                assert_all_close(mean[index], found.mean)
                 found_covariance = latent_covariance(model, X[index])
-                self.assertAllClose(covariance[index], found_covariance)
+                assert_all_close(covariance[index], found_covariance)
 
     def test_points_are_shared_by_the_batch(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -109,15 +111,15 @@ class TestBatch(StrictTestCase):
             for shape in ((), (1,), (3,), (2, 1), (7, 1, 1)):
                 found = latent(model, X.expand(*shape, 4, 2)).mean
                 expected = latent(model, X.expand(2, 3, 4, 2)).mean
-                self.assertAllClose(found, expected.expand(found.shape))
+                assert_all_close(found, expected.expand(found.shape))
 
     def test_one_point_at_a_time_equals_jointly(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class)
             X = uniform(6, 2, seed=3)
             jointly, apart = latent(model, X), latent(model, X.unsqueeze(-2))
-            self.assertAllClose(jointly.mean, apart.mean.squeeze(-1))
-            self.assertAllClose(jointly.variance, apart.variance.squeeze(-1))
+            assert_all_close(jointly.mean, apart.mean.squeeze(-1))
+            assert_all_close(jointly.variance, apart.variance.squeeze(-1))
 
 
 # ------------------------------------------------------------------------- gradients
@@ -260,7 +262,7 @@ class TestGradient:
 # ---------------------------------------------------------------------- conditioning
 
 
-class TestConditionOnObservations(StrictTestCase):
+class TestConditionOnObservations:
     def test_equals_a_model_of_all_data(self) -> None:
         for model_class in MODEL_CLASSES:
             for batch_shape in ((), (3,), (2, 3)):
@@ -277,7 +279,7 @@ class TestConditionOnObservations(StrictTestCase):
                 model.posterior(test_X)  # now the mode is known: a warm start
                 warm = model.condition_on_observations(new_X, new_Y)
                 assert_same_posterior(warm, full, test_X)
-                self.assertAllClose(
+                assert_all_close(
                     warm.laplace_approximation.log_evidence,
                     full.laplace_approximation.log_evidence,
                     rtol=0,
@@ -293,10 +295,10 @@ class TestConditionOnObservations(StrictTestCase):
                 *random_trials(model_class, 2, seed=5)
             )
             conditioned.posterior(X)
-            self.assertAllClose(latent(model, X).mean, before)
-            self.assertEqual(model.train_targets.shape, (8,))
-            self.assertEqual(conditioned.train_targets.shape, (10,))
-            self.assertIs(type(conditioned), model_class)
+            assert_all_close(latent(model, X).mean, before)
+            assert model.train_targets.shape == (8,)
+            assert conditioned.train_targets.shape == (10,)
+            assert type(conditioned) is model_class
 
     def test_extra_batch_dimensions(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -305,14 +307,14 @@ class TestConditionOnObservations(StrictTestCase):
                 shape = (4, 2, *batch_shape)
                 X, Y = random_trials(model_class, 2, batch_shape=shape, seed=5)
                 conditioned = model.condition_on_observations(X, Y)
-                self.assertEqual(conditioned.batch_shape, shape)
+                assert conditioned.batch_shape == shape
                 test_X = uniform(3, 2, seed=3)
                 found = latent(conditioned, test_X).mean
-                self.assertEqual(found.shape, (*shape, 3, 1))
+                assert found.shape == (*shape, 3, 1)
                 for index in ((0, 0), (3, 1)):
                     single = model.condition_on_observations(X[index], Y[index])
                     expected = latent(single, test_X).mean
-                    self.assertAllClose(found[index], expected, rtol=0, atol=1e-10)
+                    assert_all_close(found[index], expected, rtol=0, atol=1e-10)
 
     def test_labels_with_more_dimensions_than_trials(self) -> None:
         # As in a fantasy: many outcomes of the same trials.
@@ -321,21 +323,21 @@ class TestConditionOnObservations(StrictTestCase):
             X, _ = random_trials(model_class, 1, seed=5)
             Y = double([0.0, 1.0]).reshape(2, 1, 1)
             conditioned = model.condition_on_observations(X, Y)
-            self.assertEqual(conditioned.batch_shape, (2,))
+            assert conditioned.batch_shape == (2,)
             shown = join_rows(model, X)
             failed, passed = label_posterior(conditioned, shown).mean.flatten()
-            self.assertGreater(passed.item(), failed.item())
+            assert passed.item() > failed.item()
 
     def test_batch_broadcasts_over_new_trials(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, batch_shape=(3,))
             X, Y = random_trials(model_class, 2, seed=5)
             conditioned = model.condition_on_observations(X, Y)
-            self.assertEqual(conditioned.batch_shape, (3,))
+            assert conditioned.batch_shape == (3,)
             test_X = uniform(3, 4, 2, seed=3)
             for i in range(3):
                 single = element(model, (i,)).condition_on_observations(X, Y)
-                self.assertAllClose(
+                assert_all_close(
                     latent(conditioned, test_X).mean[i],
                     latent(single, test_X[i]).mean,
                     rtol=0,
@@ -357,9 +359,9 @@ class TestConditionOnObservations(StrictTestCase):
         conditioned = model.condition_on_observations(
             *random_trials(BinaryLaplaceGP, 1, seed=5)
         )
-        self.assertEqual(conditioned.likelihood.guess_rate, 0.1)
+        assert conditioned.likelihood.guess_rate == 0.1
         for name, value in model.state_dict().items():
-            self.assertTrue(torch.equal(conditioned.state_dict()[name], value))
+            assert torch.equal(conditioned.state_dict()[name], value)
 
     def test_new_model_can_be_trained(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -370,7 +372,7 @@ class TestConditionOnObservations(StrictTestCase):
             for m in (conditioned, full):
                 fit_gpytorch_mll(LaplaceMarginalLogLikelihood(m.likelihood, m))
             test_X = uniform(3, 2, seed=3)
-            self.assertAllClose(
+            assert_all_close(
                 latent(conditioned, test_X).mean, latent(full, test_X).mean, atol=1e-4
             )
 
@@ -378,7 +380,7 @@ class TestConditionOnObservations(StrictTestCase):
 # -------------------------------------------------------------------- parts for others
 
 
-class TestParts(StrictTestCase):
+class TestParts:
     def test_posterior_mean(self) -> None:
         for model_class in MODEL_CLASSES:
             for batch_shape in ((), (2, 3)):
@@ -393,23 +395,23 @@ class TestParts(StrictTestCase):
                 X = uniform(4, *batch_shape, 3, 2, seed=3)
                 expected = latent(model, X).mean.squeeze(-1)
                 model.train()
-                self.assertAllClose(model.posterior_mean(X), expected)
+                assert_all_close(model.posterior_mean(X), expected)
 
     def test_datapoints(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, input_transform=Normalize(2))
             rows = join_rows(model, model.train_inputs[0])
             for m in (model.train(), model.eval()):
-                self.assertTrue(torch.equal(m.original_datapoints, rows))
+                assert torch.equal(m.original_datapoints, rows)
             transformed = model.transform_inputs(rows)
-            self.assertAllClose(model.datapoints, transformed)
+            assert_all_close(model.datapoints, transformed)
 
     def test_prior_covariance(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, batch_shape=(3,))
             prior: Any = model.train()(*model.train_inputs)
             K = model.laplace_approximation.prior_covariance
-            self.assertAllClose(K, prior.covariance_matrix)
+            assert_all_close(K, prior.covariance_matrix)
 
     def test_evaluation_without_a_graph_does_not_cut_the_next(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -419,6 +421,6 @@ class TestParts(StrictTestCase):
             with torch.no_grad():
                 without = latent(model, test_X).mean
             with_graph = latent(model, test_X).mean
-            self.assertAllClose(without, with_graph)
+            assert_all_close(without, with_graph)
             gradient = torch.autograd.grad(with_graph.sum(), X)[0]
-            self.assertGreater(gradient.abs().max().item(), 0)
+            assert gradient.abs().max().item() > 0

@@ -21,6 +21,7 @@ from botorch_binary_context import (
     LaplaceMarginalLogLikelihood,
     PreferenceLaplaceGP,
 )
+from tests.closeness import assert_all_close
 from tests.devices import RequireDevice
 from tests.latent_posteriors import assert_same_posterior, label_posterior, latent
 from tests.small_models import (
@@ -34,13 +35,12 @@ from tests.small_models import (
     random_trials,
     simple_kernel,
 )
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 
 
-class TestTrainEval(StrictTestCase):
+class TestTrainEval:
     def test_train_mode_gives_the_prior_of_contrasts(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, mean_module=ConstantMean())
@@ -51,8 +51,8 @@ class TestTrainEval(StrictTestCase):
             if model_class is PreferenceLaplaceGP:
                 A = torch.kron(torch.eye(8), double([[1.0, -1.0]]))
                 K = A @ K @ A.mT
-            self.assertAllClose(prior.covariance_matrix, K)
-            self.assertEqual(prior.mean.shape, (8,))
+            assert_all_close(prior.covariance_matrix, K)
+            assert prior.mean.shape == (8,)
 
     def test_switching_changes_nothing(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -63,9 +63,9 @@ class TestTrainEval(StrictTestCase):
                 for _ in range(2):
                     model.train()
                     model.eval()
-                self.assertAllClose(latent(model, X).mean, before)
+                assert_all_close(latent(model, X).mean, before)
                 model.train()
-                self.assertAllClose(latent(model, X).mean, before)  # posterior evals
+                assert_all_close(latent(model, X).mean, before)  # posterior evals
 
     def test_hyperparameters_set_in_train_mode_count(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -96,18 +96,18 @@ class TestTrainEval(StrictTestCase):
         for model_class in MODEL_CLASSES:
             model = random_model(model_class)
             X, Y = random_trials(model_class, 7)
-            with self.assertRaisesRegex(InputDataError, "``inputs`` to have shape"):
+            with pytest.raises(InputDataError, match="``inputs`` to have shape"):
                 model.set_train_data(X)
-            with self.assertRaisesRegex(InputDataError, "``targets`` to have shape"):
+            with pytest.raises(InputDataError, match="``targets`` to have shape"):
                 model.set_train_data(targets=Y.squeeze(-1))
             same = model.train_inputs[0]
-            with self.assertRaisesRegex(InputDataError, "``inputs`` to have dtype"):
+            with pytest.raises(InputDataError, match="``inputs`` to have dtype"):
                 model.set_train_data(same.float())
-            with self.assertRaisesRegex(InputDataError, "``targets`` .* got 0.5"):
+            with pytest.raises(InputDataError, match="``targets`` .* got 0.5"):
                 model.set_train_data(targets=torch.full_like(model.train_targets, 0.5))
 
 
-class TestStateDict(StrictTestCase):
+class TestStateDict:
     def test_round_trip_onto_other_data(self) -> None:
         for model_class in MODEL_CLASSES:
             source = random_model(model_class, n=6)
@@ -148,7 +148,7 @@ class TestStateDict(StrictTestCase):
                     target.posterior(X)
                 target.load_state_dict(source.state_dict())
                 results.append(latent(target, X).mean)
-            self.assertAllClose(*results)
+            assert_all_close(*results)
 
 
 def changed_kernel() -> Any:
@@ -162,12 +162,12 @@ def copies(model: AnyModel) -> list[AnyModel]:
     return [deepcopy(model), pickle.loads(pickle.dumps(model))]
 
 
-class TestCopies(StrictTestCase):
+class TestCopies:
     def assert_copies_equal(self, model: AnyModel) -> None:
         X = uniform(3, 2, seed=3)
         for copy in copies(model):
             assert_same_posterior(copy, model, X)
-            self.assertIsNot(copy.covar_module, model.covar_module)
+            assert copy.covar_module is not model.covar_module
 
     def test_new(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -221,10 +221,10 @@ class TestCopies(StrictTestCase):
             copy.train()
             copy.covar_module.outputscale = 0.1
             copy.train_targets.fill_(1.0)
-            self.assertAllClose(latent(model, X).mean, before)
+            assert_all_close(latent(model, X).mean, before)
 
 
-class TestTransforms(StrictTestCase):
+class TestTransforms:
     def by_hand(self, model: AnyModel, X: Tensor) -> Tensor:
         transform: Any = model.input_transform
         return (X - transform.offset) / transform.coefficient
@@ -250,8 +250,8 @@ class TestTransforms(StrictTestCase):
                 )
                 assert_same_posterior(model, plain, test_X, hand_X)
                 model.train()
-                self.assertTrue(torch.equal(model.train_inputs[0][:8], X))
-                self.assertTrue(torch.equal(model.train_inputs[0][8:], new_X))
+                assert torch.equal(model.train_inputs[0][:8], X)
+                assert torch.equal(model.train_inputs[0][8:], new_X)
                 model.eval()
                 assert_same_posterior(model, plain, test_X, hand_X)
 
@@ -264,11 +264,11 @@ class TestTransforms(StrictTestCase):
                 transform = Normalize(2)
                 model = model_class(X, Y, input_transform=transform, **kwargs)
                 rows = join_rows(model, X)
-                self.assertAllClose(transform.offset.squeeze(0), rows.amin(dim=0))
+                assert_all_close(transform.offset.squeeze(0), rows.amin(dim=0))
                 model.eval()
                 inputs = join_rows(model, model.train_inputs[0])
-                self.assertAllClose(inputs.amin(dim=0), torch.zeros(2).double())
-                self.assertAllClose(inputs.amax(dim=0), torch.ones(2).double())
+                assert_all_close(inputs.amin(dim=0), torch.zeros(2).double())
+                assert_all_close(inputs.amax(dim=0), torch.ones(2).double())
 
     def test_of_a_batch(self) -> None:
         # As many duels as elements of the batch, which must not be mistaken.
@@ -291,7 +291,7 @@ class TestTransforms(StrictTestCase):
                         covar_module=element(model, (i,)).covar_module,
                         input_transform=Normalize(2),
                     )
-                    self.assertAllClose(
+                    assert_all_close(
                         latent(model, test_X).mean[i],
                         latent(single, test_X[i]).mean,
                         rtol=0,
@@ -307,26 +307,26 @@ class TestTransforms(StrictTestCase):
             Y = model.train_targets.unsqueeze(-1)
             plain = model_class(inputs, Y, covar_module=simple_kernel())
             expected: Any = plain.train()(*plain.train_inputs)
-            self.assertAllClose(prior.covariance_matrix, expected.covariance_matrix)
+            assert_all_close(prior.covariance_matrix, expected.covariance_matrix)
 
 
-class TestDtype(StrictTestCase):
+class TestDtype:
     def test_single_precision_warns_and_works(self) -> None:
         for model_class in MODEL_CLASSES:
             X, Y = random_trials(model_class, 8)
             kernel = simple_kernel()
             expected = latent(model_class(X, Y, covar_module=kernel), uniform(3, 2))
-            with self.assertWarnsRegex(InputDataWarning, "torch.float32") as caught:
+            with pytest.warns(InputDataWarning, match="torch.float32") as caught:
                 model = model_class(
                     X.float(), Y.float(), covar_module=deepcopy(kernel).float()
                 )
-            self.assertEqual(caught.filename, __file__)
+            assert caught[0].filename == __file__
             found = latent(model, uniform(3, 2).float())
-            self.assertEqual(found.mean.dtype, torch.float)
-            self.assertAllClose(found.mean.double(), expected.mean, atol=1e-4)
-            self.assertAllClose(found.variance.double(), expected.variance, atol=1e-4)
+            assert found.mean.dtype == torch.float
+            assert_all_close(found.mean.double(), expected.mean, atol=1e-4)
+            assert_all_close(found.variance.double(), expected.variance, atol=1e-4)
             probability = model.probability_posterior(uniform(4, 2).float())
-            self.assertEqual(probability.mean.dtype, torch.float)
+            assert probability.mean.dtype == torch.float
 
     def test_conversion(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -340,14 +340,14 @@ class TestDtype(StrictTestCase):
                 expected = latent(model, X)  # fills the cache
                 single = convert(model)
                 found = latent(single, X.float())
-                self.assertEqual(found.mean.dtype, torch.float)
-                self.assertAllClose(found.mean.double(), expected.mean, atol=1e-4)
+                assert found.mean.dtype == torch.float
+                assert_all_close(found.mean.double(), expected.mean, atol=1e-4)
                 single.train()
-                self.assertEqual(single.train_inputs[0].dtype, torch.float)
-                self.assertEqual(single.train_targets.dtype, torch.float)
+                assert single.train_inputs[0].dtype == torch.float
+                assert single.train_targets.dtype == torch.float
                 found = latent(single.double(), X)
-                self.assertEqual(found.mean.dtype, torch.double)
-                self.assertAllClose(found.mean, expected.mean, atol=1e-4)
+                assert found.mean.dtype == torch.double
+                assert_all_close(found.mean, expected.mean, atol=1e-4)
 
     def test_follows_the_data_not_the_default(self) -> None:
         # GPyTorch makes its parameters in torch's default dtype, single precision.
@@ -356,8 +356,8 @@ class TestDtype(StrictTestCase):
                 *random_trials(model_class, 5), mean_module=ConstantMean()
             )
             for tensor in (*model.parameters(), *model.buffers()):
-                self.assertEqual(tensor.dtype, torch.double)
-            self.assertEqual(latent(model, uniform(2, 2)).mean.dtype, torch.double)
+                assert tensor.dtype == torch.double
+            assert latent(model, uniform(2, 2)).mean.dtype == torch.double
 
 
 @both_models

@@ -42,8 +42,8 @@ from botorch_binary_context.inference import (
     Inference,
     Laplace,
 )
+from tests.closeness import assert_all_close
 from tests.small_models import simple_kernel
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 EXACT = ExpectationPropagation(tolerance=1e-10)
@@ -484,30 +484,30 @@ def element(data: Observations, index: int) -> Observations:
 # ---------------------------------------------------------------------------- asking
 
 
-class TestAsking(StrictTestCase):
+class TestAsking:
     def test_switches_the_kind(self) -> None:
         model = mixed()
-        self.assertEqual(model.functional, VALUE)
+        assert model.functional == VALUE
         for kind, functional in ((0, VALUE), (1, DIFFERENCE)):
             asked = model.asking(kind)
-            self.assertEqual(asked.functional, functional)
-            self.assertEqual(asked.likelihood.functional, functional)
+            assert asked.functional == functional
+            assert asked.likelihood.functional == functional
             assert_same(asked, model, atol=0.0)
-        self.assertEqual(model.functional, VALUE)  # unchanged
-        self.assertEqual(model.asking(1).asking(0).functional, VALUE)
+        assert model.functional == VALUE  # unchanged
+        assert model.asking(1).asking(0).functional == VALUE
 
     def test_errors(self) -> None:
         for kind in (-1, 2):
-            with self.assertRaisesRegex(InputDataError, f"from 0 to 1, but got {kind}"):
+            with pytest.raises(InputDataError, match=f"from 0 to 1, but got {kind}"):
                 mixed().asking(kind)
 
     def test_labels(self) -> None:
         model, X = mixed(), uniform(3, 2, 2, seed=5)
         labels = model.posterior(X, observation_noise=True)
-        self.assertIsInstance(labels, LabelPosterior)
-        self.assertEqual(labels.mean.shape, (3, 2, 1))
+        assert isinstance(labels, LabelPosterior)
+        assert labels.mean.shape == (3, 2, 1)
         labels = model.asking(1).posterior(X, observation_noise=True)
-        self.assertEqual(labels.mean.shape, (3, 1, 1))
+        assert labels.mean.shape == (3, 1, 1)
 
     def test_probabilities(self) -> None:
         # E Φ(g) = Φ(μ / sqrt(1 + σ²)) for the value or the difference g.
@@ -526,26 +526,26 @@ class TestAsking(StrictTestCase):
                 asked.probability_posterior(rows).mean,
                 asked.posterior(rows, observation_noise=True).mean,
             ):
-                self.assertAllClose(found.flatten(), expected, rtol=0, atol=1e-12)
+                assert_all_close(found.flatten(), expected, rtol=0, atol=1e-12)
 
     def test_fantasies(self) -> None:
         model, X = mixed(), uniform(2, 2, seed=5)
         sampler = IIDNormalSampler(torch.Size([4]), seed=0)
         fantasies = model.fantasize(X, sampler)
-        self.assertEqual(fantasies.batch_shape, (4,))
-        self.assertEqual([t.shape[1] for t in fantasies.train_inputs], [8, 5])
+        assert fantasies.batch_shape == (4,)
+        assert [t.shape[1] for t in fantasies.train_inputs] == [8, 5]
         fantasies = model.asking(1).fantasize(X, sampler)
-        self.assertEqual([t.shape[1] for t in fantasies.train_inputs], [6, 6])
-        self.assertEqual(moments(fantasies)[0].shape, (4, 5, 1))
+        assert [t.shape[1] for t in fantasies.train_inputs] == [6, 6]
+        assert moments(fantasies)[0].shape == (4, 5, 1)
 
     def test_moments_of_candidates(self) -> None:
         model, X = mixed(), uniform(3, 2, 2, seed=5)
         _, covariance = moments(model, X)
         D = double([1.0, -1.0])
         _, variance = model.asking(1).moments(X)
-        self.assertAllClose(variance, D @ covariance @ D, rtol=0, atol=1e-10)
+        assert_all_close(variance, D @ covariance @ D, rtol=0, atol=1e-10)
         _, variance = model.moments(X[:, :1])
-        self.assertAllClose(variance, covariance[..., 0, 0], rtol=0, atol=1e-10)
+        assert_all_close(variance, covariance[..., 0, 0], rtol=0, atol=1e-10)
 
 
 # ----------------------------------------------------------------------------- rules
@@ -617,22 +617,22 @@ class TestRules:
 # ---------------------------------------------------------------------------- errors
 
 
-class TestErrors(StrictTestCase):
+class TestErrors:
     def test_none_at_all(self) -> None:
-        with self.assertRaisesRegex(InputDataError, "at least one kind, but got none"):
+        with pytest.raises(InputDataError, match="at least one kind, but got none"):
             MixedGP([])
 
     def test_observations_that_do_not_match(self) -> None:
         pairs = duels()
         wide = Observations(uniform(5, 2, 3), pairs.Y, pairs.likelihood)
-        with self.assertWarnsRegex(InputDataWarning, "double precision"):
+        with pytest.warns(InputDataWarning, match="double precision"):
             single = Observations(pairs.X.float(), pairs.Y.float(), pairs.likelihood)
         for other, message in (
             (wide, "number of columns, but got 2 and 3"),
             (duels(5, 2), r"batch shape, but got \[\] and \[2\]"),
             (single, "dtype, but got torch.float64 and torch.float32"),
         ):
-            with self.assertRaisesRegex(InputDataError, message):
+            with pytest.raises(InputDataError, match=message):
                 MixedGP([outcomes(), other])
 
     def test_trials_of_another_shape(self) -> None:
@@ -644,10 +644,10 @@ class TestErrors(StrictTestCase):
             (X, Y[:3], ProbitLikelihood()),
             (X, Y.squeeze(-1), ProbitLikelihood()),
         ):
-            with self.assertRaises(BotorchTensorDimensionError):
+            with pytest.raises(BotorchTensorDimensionError):
                 Observations(inputs, labels, likelihood)
         for inputs, labels in ((X / 0, Y), (X, 2 * Y)):
-            with self.assertRaises(InputDataError):
+            with pytest.raises(InputDataError):
                 Observations(inputs, labels, ProbitLikelihood())
 
     def test_unknown_likelihood(self) -> None:
@@ -658,34 +658,34 @@ class TestErrors(StrictTestCase):
             ProbitLikelihood(0.5, learn_lapse_rate=True),
         ):
             other = Observations(new.X, new.Y, likelihood)
-            with self.assertRaisesRegex(UnsupportedError, "another ProbitLikelihood"):
+            with pytest.raises(UnsupportedError, match="another ProbitLikelihood"):
                 mixed().condition_on_observations(other)
 
     def test_new_trials_of_another_shape(self) -> None:
         model, Y = mixed(), double([[1.0]])
-        with self.assertRaisesRegex(BotorchTensorDimensionError, "x n x 2``"):
+        with pytest.raises(BotorchTensorDimensionError, match="x n x 2``"):
             model.condition_on_observations(uniform(1, 3), Y)
-        with self.assertRaisesRegex(BotorchTensorDimensionError, "x n x 2 x 2``"):
+        with pytest.raises(BotorchTensorDimensionError, match="x n x 2 x 2``"):
             model.asking(1).condition_on_observations(uniform(1, 2), Y)
-        with self.assertRaisesRegex(InputDataError, "labels, but got None"):
+        with pytest.raises(InputDataError, match="labels, but got None"):
             model.condition_on_observations(uniform(1, 2))
 
     def test_new_observations_of_another_dtype(self) -> None:
         new = outcomes(2)
-        with self.assertWarnsRegex(InputDataWarning, "double precision"):
+        with pytest.warns(InputDataWarning, match="double precision"):
             single = Observations(new.X.float(), new.Y.float(), new.likelihood)
         found = mixed().condition_on_observations(single)
-        self.assertEqual(moments(found)[0].dtype, torch.double)
+        assert moments(found)[0].dtype == torch.double
 
     def test_odd_number_of_rows(self) -> None:
-        with self.assertRaisesRegex(UnsupportedError, "come in pairs"):
+        with pytest.raises(UnsupportedError, match="come in pairs"):
             mixed().asking(1).posterior(uniform(3, 2), observation_noise=True)
 
 
 # --------------------------------------------------------------------- state and fit
 
 
-class TestState(StrictTestCase):
+class TestState:
     def test_single_precision(self) -> None:
         for inference in (ExpectationPropagation(), Laplace()):
             model = mixed(inference=inference)
@@ -693,10 +693,10 @@ class TestState(StrictTestCase):
             single = deepcopy(model).to(torch.float)
             found = moments(single, TEST_X.float())
             for first, second in zip(found, expected, strict=True):
-                self.assertEqual(first.dtype, torch.float)
-                self.assertAllClose(first.double(), second, rtol=0, atol=5e-4)
+                assert first.dtype == torch.float
+                assert_all_close(first.double(), second, rtol=0, atol=5e-4)
             again = moments(single.double())
-            self.assertAllClose(again[0], expected[0], rtol=0, atol=1e-5)
+            assert_all_close(again[0], expected[0], rtol=0, atol=1e-5)
 
     def test_state_dict(self) -> None:
         model, other = mixed(), mixed()
@@ -714,8 +714,8 @@ class TestState(StrictTestCase):
         kernel: Any = copy.covar_module
         kernel.kernels[0].outputscale = 7.0
         copy.train()
-        self.assertGreater((moments(copy)[0] - expected).abs().max().item(), 1e-3)
-        self.assertAllClose(moments(model)[0], expected, rtol=0, atol=0)
+        assert (moments(copy)[0] - expected).abs().max().item() > 1e-3
+        assert_all_close(moments(model)[0], expected, rtol=0, atol=0)
 
     def test_set_train_data(self) -> None:
         model, data = mixed(), (outcomes(6, seed=60), duels(5, seed=70))
@@ -725,7 +725,7 @@ class TestState(StrictTestCase):
 
     def test_with_inference(self) -> None:
         changed = mixed().asking(1).with_inference(Laplace())
-        self.assertEqual(changed.functional, DIFFERENCE)
+        assert changed.functional == DIFFERENCE
         assert_same(changed, mixed(inference=Laplace()))
 
 
@@ -736,13 +736,13 @@ def objective(mll: ApproximateMarginalLogLikelihood) -> Tensor:
     return value
 
 
-class TestFit(StrictTestCase):
+class TestFit:
     def test_objective_is_the_evidence_per_trial(self) -> None:
         for inference in INFERENCES:
             model = mixed(inference=inference)
             mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
             found = 11 * objective(mll)
-            self.assertAllClose(found, evidence(model), rtol=0, atol=1e-9)
+            assert_all_close(found, evidence(model), rtol=0, atol=1e-9)
 
     def test_increases_the_evidence(self) -> None:
         for inference in (ExpectationPropagation(), Laplace()):
@@ -752,7 +752,7 @@ class TestFit(StrictTestCase):
                 mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
                 before = objective(mll).item()
                 fit_gpytorch_mll(mll)
-                self.assertGreater(objective(mll).item(), before + 1e-4)
+                assert objective(mll).item() > before + 1e-4
 
     def test_learns_the_rates_of_every_kind(self) -> None:
         likelihood = ProbitLikelihood(0.5, 0.02, learn_lapse_rate=True)
@@ -767,4 +767,4 @@ class TestFit(StrictTestCase):
         model = MixedGP([duels(), lapsing], kernel, mean)
         fit_gpytorch_mll(ApproximateMarginalLogLikelihood(model.likelihood, model))
         found = torch.as_tensor(likelihood.lapse_rate).item()
-        self.assertGreater(found, 0.08)
+        assert found > 0.08

@@ -32,6 +32,7 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
     ProbitLikelihood,
 )
+from tests.closeness import assert_all_close
 from tests.derivatives import finite_difference
 from tests.golden_numbers import BINARY_FILES, golden_kernel, load_golden
 from tests.latent_posteriors import latent
@@ -44,7 +45,6 @@ from tests.small_models import (
     random_trials,
     simple_kernel,
 )
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 
@@ -240,12 +240,12 @@ def test_gradient_with_rates() -> None:
 # ---------------------------------------------------------------------------- values
 
 
-class TestLaplaceMarginalLogLikelihood(StrictTestCase):
+class TestLaplaceMarginalLogLikelihood:
     def test_is_the_evidence_per_trial(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, n=7)
             found = 7 * Loss(model)()
-            self.assertAllClose(found, evidence(model), rtol=0, atol=1e-12)
+            assert_all_close(found, evidence(model), rtol=0, atol=1e-12)
 
     def test_adds_log_priors(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -260,18 +260,18 @@ class TestLaplaceMarginalLogLikelihood(StrictTestCase):
             prior = prior.sum() + torch.distributions.Gamma(2.0, 0.15).log_prob(
                 scale.outputscale
             )
-            self.assertAllClose(found, evidence(model) + prior)
+            assert_all_close(found, evidence(model) + prior)
 
     def test_sums_over_the_batch(self) -> None:
         for model_class in MODEL_CLASSES:
             for batch_shape in ((3,), (2, 3)):
                 model = random_model(model_class, n=6, batch_shape=batch_shape)
                 value = Loss(model)()
-                self.assertEqual(value.shape, torch.Size())
+                assert value.shape == torch.Size()
                 total = 0.0
                 for index in np.ndindex(*batch_shape):
                     total = total + Loss(element(model, index))()
-                self.assertAllClose(value, total, rtol=0, atol=1e-10)
+                assert_all_close(value, total, rtol=0, atol=1e-10)
 
     def test_repeated_evaluations_agree(self) -> None:
         # The second starts from the mode of the first, at other hyperparameters.
@@ -283,16 +283,16 @@ class TestLaplaceMarginalLogLikelihood(StrictTestCase):
             kernel.outputscale = 50.0
             moved = loss().item()
             kernel.outputscale = simple_kernel().outputscale
-            self.assertAllClose(loss().item(), first, rtol=0, atol=1e-10)
+            assert_all_close(loss().item(), first, rtol=0, atol=1e-10)
             kernel.outputscale = 50.0
-            self.assertAllClose(Loss(model)().item(), moved, rtol=0, atol=1e-10)
+            assert_all_close(Loss(model)().item(), moved, rtol=0, atol=1e-10)
 
     def test_recovers_from_hyperparameters_that_are_not_finite(self) -> None:
         model = random_model(BinaryLaplaceGP)
         loss = Loss(model)
         expected = loss().item()
         loss.mll._last_weights = torch.full((8,), torch.nan, dtype=torch.double)
-        self.assertAllClose(loss().item(), expected, rtol=0, atol=1e-10)
+        assert_all_close(loss().item(), expected, rtol=0, atol=1e-10)
 
     def test_follows_a_change_of_data(self) -> None:
         model = random_model(BinaryLaplaceGP)
@@ -301,14 +301,14 @@ class TestLaplaceMarginalLogLikelihood(StrictTestCase):
         X, Y = random_trials(BinaryLaplaceGP, 5, seed=4)
         model.set_train_data(X, Y.squeeze(-1), strict=False)
         fresh = BinaryLaplaceGP(X, Y, covar_module=simple_kernel())
-        self.assertAllClose(loss(), Loss(fresh)())
+        assert_all_close(loss(), Loss(fresh)())
 
     def test_follows_a_change_of_dtype(self) -> None:
         loss = Loss(random_model(BinaryLaplaceGP))
         expected = loss().item()
         loss.float()
-        self.assertEqual(loss().dtype, torch.float)
-        self.assertAllClose(loss().item(), expected, atol=1e-5)
+        assert loss().dtype == torch.float
+        assert_all_close(loss().item(), expected, atol=1e-5)
 
 
 # --------------------------------------------------------------------------- fitting
@@ -329,14 +329,14 @@ def outputscale(model: AnyModel) -> Tensor:
     return kernel.outputscale
 
 
-class TestFit(StrictTestCase):
+class TestFit:
     def test_increases_the_evidence(self) -> None:
         for model_class in MODEL_CLASSES:
             for batch_shape in ((), (3,)):
                 X, Y = random_trials(model_class, 20, batch_shape=batch_shape)
                 model = model_class(X, Y)
                 before, after = fit(model)
-                self.assertGreater(after, before + 1e-4)
+                assert after > before + 1e-4
 
     def test_ends_at_a_stationary_point(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -344,9 +344,9 @@ class TestFit(StrictTestCase):
             fit(model)
             loss = Loss(model)
             learned = [p for p in loss.parameters() if p.requires_grad]
-            self.assertEqual(len(learned), 2)  # lengthscales and output scale
+            assert len(learned) == 2  # lengthscales and output scale
             for gradient in torch.autograd.grad(loss(), learned):
-                self.assertLess(gradient.abs().max().item(), 1e-4)
+                assert gradient.abs().max().item() < 1e-4
 
     def test_batch_equals_single_fits(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -360,7 +360,7 @@ class TestFit(StrictTestCase):
                 single = model_class(X[i], Y[i])
                 mll = LaplaceMarginalLogLikelihood(single.likelihood, single)
                 fit_gpytorch_mll(mll, optimizer_kwargs=options)
-                self.assertAllClose(scales[i], outputscale(single), rtol=1e-3)
+                assert_all_close(scales[i], outputscale(single), rtol=1e-3)
 
     def test_all_hyperparameters_at_once(self) -> None:
         # A context kernel, a mean and priors on everything.
@@ -380,16 +380,16 @@ class TestFit(StrictTestCase):
             model = model_class(X, Y, covar_module=kernel, mean_module=mean_module)
             start = deepcopy(model.state_dict())
             before, after = fit(model)
-            self.assertGreater(after, before)
+            assert after > before
             moved = [
                 name
                 for name, value in model.named_parameters()
                 if not torch.equal(value, start[name])
             ]
-            self.assertIn("covar_module.base_kernel.raw_outputscale", moved)
+            assert "covar_module.base_kernel.raw_outputscale" in moved
             if model_class is BinaryLaplaceGP:  # from duels nobody learns these
-                self.assertIn("covar_module.raw_context_variance", moved)
-                self.assertIn("mean_module.raw_constant", moved)
+                assert "covar_module.raw_context_variance" in moved
+                assert "mean_module.raw_constant" in moved
 
     def test_posterior_uses_the_fitted_hyperparameters(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -401,14 +401,14 @@ class TestFit(StrictTestCase):
             found = latent(model, test_X).mean
             fresh = model_class(X, Y)
             fresh.load_state_dict(model.state_dict())
-            self.assertAllClose(found, latent(fresh, test_X).mean, rtol=0, atol=1e-10)
-            self.assertGreater((found - before).abs().max().item(), 1e-3)
+            assert_all_close(found, latent(fresh, test_X).mean, rtol=0, atol=1e-10)
+            assert (found - before).abs().max().item() > 1e-3
 
     def test_with_guess_and_lapse_rates(self) -> None:
         likelihood = ProbitLikelihood(guess_rate=0.1, lapse_rate=0.02)
         X, Y = random_trials(BinaryLaplaceGP, 30)
         before, after = fit(BinaryLaplaceGP(X, Y, likelihood=likelihood))
-        self.assertGreater(after, before)
+        assert after > before
 
     def test_without_trials_gives_the_modes_of_the_priors(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -417,7 +417,7 @@ class TestFit(StrictTestCase):
             fit(model)
             # A log-normal prior has its mode at exp(μ - σ²).
             mode = 4 * math.exp(-(0.7**2))
-            self.assertAllClose(outputscale(model).item(), mode, rtol=1e-3)
+            assert_all_close(outputscale(model).item(), mode, rtol=1e-3)
 
     def test_in_a_list_of_models(self) -> None:
         models = [m(*random_trials(m, 15)) for m in MODEL_CLASSES]
@@ -430,4 +430,4 @@ class TestFit(StrictTestCase):
         )
         fit_gpytorch_mll(mll)
         for model, start in zip(models, before, strict=True):
-            self.assertGreater(Loss(model)().item(), start)
+            assert Loss(model)().item() > start

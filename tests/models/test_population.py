@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.fit import fit_gpytorch_mll
@@ -17,7 +18,7 @@ from botorch_binary_context import (
     psychometric_gp,
 )
 from botorch_binary_context.models import population
-from tests.strict_case import StrictTestCase
+from tests.closeness import assert_all_close
 from tests.tensors import double, uniform
 
 SPACE = ContextSpace(double([[-1.0, 0.0], [1.0, 1.0]]), [0], [0.0])
@@ -52,7 +53,7 @@ def total_evidence(models: list[BinaryGP], values: dict[str, Tensor]) -> Tensor:
     return total.detach()
 
 
-class TestPopulationPrior(StrictTestCase):
+class TestPopulationPrior:
     def test_maximizes_the_evidence_of_all(self) -> None:
         """Against subjects one by one, whose numbers of trials differ."""
         models = [psychometric_gp(*subject(j, 25 + j % 2), SPACE) for j in range(4)]
@@ -64,12 +65,12 @@ class TestPopulationPrior(StrictTestCase):
                 continue
             for step in (-0.2, 0.2):
                 moved = {**prior.parameters, name: value + step}
-                self.assertLess(total_evidence(models, moved), best, name)
+                assert total_evidence(models, moved) < best, name
 
     def test_learns_what_is_common(self) -> None:
         models = earlier(8)
         prior = population_prior(models, mean_function=True)
-        self.assertEqual(prior.num_subjects, 8)
+        assert prior.num_subjects == 8
         X, Y = subject(100)
         plain = psychometric_gp(X[:0], Y[:0], SPACE).eval()
         informed = prior.apply(psychometric_gp(X[:0], Y[:0], SPACE))
@@ -78,21 +79,21 @@ class TestPopulationPrior(StrictTestCase):
             (model.posterior(X).mean.squeeze(-1) - truth).square().mean().sqrt()
             for model in (plain, informed)
         ]
-        self.assertLess(errors[1], 0.5 * errors[0])
+        assert errors[1] < 0.5 * errors[0]
         deviations = [m.posterior(X).variance.sqrt().mean() for m in (plain, informed)]
-        self.assertLess(deviations[1], 0.6 * deviations[0])
+        assert deviations[1] < 0.6 * deviations[0]
         mll = ApproximateMarginalLogLikelihood(informed.likelihood, informed)
         fit_gpytorch_mll(mll)  # nothing was answered: the priors have their say
         learned: Any = informed.mean_module
         slope = learned.base.slope
-        self.assertAllClose(slope.log(), population_slope(prior).log(), atol=0.1)
+        assert_all_close(slope.log(), population_slope(prior).log(), atol=0.1)
 
 
 def population_slope(prior: PopulationPrior) -> Tensor:
     return torch.nn.functional.softplus(prior.parameters["mean_module.raw_slope"])
 
 
-class TestMeanFunction(StrictTestCase):
+class TestMeanFunction:
     def test_mean_is_that_of_the_hierarchical_posterior(self) -> None:
         """Against brute force: one Gaussian process of subjects who share a mean."""
         models = earlier(3, n=12)
@@ -115,7 +116,7 @@ class TestMeanFunction(StrictTestCase):
             shared = groups[0].prior_covariance(flat, flat)
             alpha = torch.linalg.lstsq(K, own.flatten()).solution
             # At the optimum the mean is the prior covariance times all weights.
-            self.assertAllClose(gap.flatten(), shared @ alpha, atol=0.05, rtol=0.05)
+            assert_all_close(gap.flatten(), shared @ alpha, atol=0.05, rtol=0.05)
 
     def test_batches_and_duels(self) -> None:
         pairs = uniform(6, 20, 2, 1)
@@ -127,16 +128,16 @@ class TestMeanFunction(StrictTestCase):
         single = prior.apply(PreferenceGP(pairs[0, :3], Y[0, :3]))
         test = uniform(4, 1, seed=3)
         mean = batched.posterior(test.expand(2, 4, 1)).mean
-        self.assertAllClose(mean[0], single.posterior(test).mean, atol=1e-6)
+        assert_all_close(mean[0], single.posterior(test).mean, atol=1e-6)
         order = single.posterior(double([[0.1], [0.9]])).mean.flatten()
-        self.assertLess(order[0], order[1])
+        assert order[0] < order[1]
 
     def test_refuses(self) -> None:
-        with self.assertRaisesRegex(InputDataError, "to hold a model, but got none"):
+        with pytest.raises(InputDataError, match="to hold a model, but got none"):
             population_prior([])
         X, Y = subject(0, 5)
-        with self.assertRaisesRegex(UnsupportedError, "made in the same way"):
+        with pytest.raises(UnsupportedError, match="made in the same way"):
             population_prior([psychometric_gp(X, Y, SPACE), BinaryGP(X.abs(), Y)])
         prior = population_prior(earlier(1, n=5))
-        with self.assertRaisesRegex(UnsupportedError, "as those of the earlier"):
+        with pytest.raises(UnsupportedError, match="as those of the earlier"):
             prior.apply(BinaryGP(X.abs(), Y))

@@ -17,11 +17,11 @@ from linear_operator import to_dense
 from torch import Tensor
 
 from botorch_binary_context import PreferenceLaplaceGP
+from tests.closeness import assert_all_close
 from tests.golden_numbers import golden_duels, golden_preference_kernel, load_golden
 from tests.latent_posteriors import label_posterior, latent, latent_covariance
 from tests.small_models import random_model, random_trials, simple_kernel
 from tests.strategies import duel_data
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 GOLDEN_CASES = [
@@ -75,7 +75,7 @@ class TestGolden:
         assert_near(value.squeeze(-1), case["value_mu_vs_x0"])
 
 
-class TestPreferenceLaplaceGP(StrictTestCase):
+class TestPreferenceLaplaceGP:
     def test_definition_in_the_space_of_values(self) -> None:
         # Gaussian conditioning of the 2n values on n differences with noise 1 / W.
         model = random_model(PreferenceLaplaceGP, n=3)
@@ -98,9 +98,9 @@ class TestPreferenceLaplaceGP(StrictTestCase):
         shifted = random_model(PreferenceLaplaceGP, mean_module=mean_module)
         model = random_model(PreferenceLaplaceGP)
         X = uniform(5, 2, seed=3)
-        self.assertAllClose(latent(shifted, X).mean, latent(model, X).mean + 5.0)
-        self.assertAllClose(latent(shifted, X).variance, latent(model, X).variance)
-        self.assertAllClose(
+        assert_all_close(latent(shifted, X).mean, latent(model, X).mean + 5.0)
+        assert_all_close(latent(shifted, X).variance, latent(model, X).variance)
+        assert_all_close(
             shifted.laplace_approximation.log_evidence,
             model.laplace_approximation.log_evidence,
         )
@@ -116,23 +116,23 @@ class TestPreferenceLaplaceGP(StrictTestCase):
         stock_posterior = stock.posterior(X)
         assert isinstance(stock_posterior, GPyTorchPosterior)
         means = torch.cat([latent(model, X).mean, stock_posterior.mean], dim=-1)
-        self.assertGreater(means.mT.corrcoef()[0, 1].item(), 0.95)
+        assert means.mT.corrcoef()[0, 1].item() > 0.95
 
     def test_duel_with_itself_is_a_toss(self) -> None:
         model = random_model(PreferenceLaplaceGP)
         pair = uniform(5, 1, 2).expand(5, 2, 2)
         probability = model.probability_posterior(pair)
         half = torch.full((5, 1, 1), 0.5, dtype=torch.double)
-        self.assertAllClose(probability.mean, half)
-        self.assertLess(probability.variance.max().item(), 1e-9)
+        assert_all_close(probability.mean, half)
+        assert probability.variance.max().item() < 1e-9
         labels = label_posterior(model, pair)
-        self.assertAllClose(labels.mean, half)
+        assert_all_close(labels.mean, half)
 
     def test_odd_number_of_rows_is_no_duel(self) -> None:
         model = random_model(PreferenceLaplaceGP)
-        with self.assertRaisesRegex(UnsupportedError, "come in pairs, but got 3"):
+        with pytest.raises(UnsupportedError, match="come in pairs, but got 3"):
             label_posterior(model, uniform(3, 2))
-        with self.assertRaisesRegex(UnsupportedError, "come in pairs, but got 1"):
+        with pytest.raises(UnsupportedError, match="come in pairs, but got 1"):
             model.probability_posterior(uniform(1, 2))
 
     def test_fantasies_are_duels(self) -> None:
@@ -140,13 +140,13 @@ class TestPreferenceLaplaceGP(StrictTestCase):
         sampler = SobolQMCNormalSampler(torch.Size([16]), seed=0)
         X = uniform(3, 4, 2, seed=1)  # three sets of two duels
         fantasy = model.fantasize(X, sampler)
-        self.assertEqual(fantasy.batch_shape, torch.Size([16, 3]))
+        assert fantasy.batch_shape == torch.Size([16, 3])
         new = fantasy.train_inputs[0][..., -2:, :, :]
-        self.assertAllClose(new, X.unflatten(-2, (2, 2)).expand_as(new))
+        assert_all_close(new, X.unflatten(-2, (2, 2)).expand_as(new))
         labels = fantasy.train_targets[..., -2:]
-        self.assertEqual(set(labels.unique().tolist()), {0.0, 1.0})
+        assert set(labels.unique().tolist()) == {0.0, 1.0}
         expected = model.probability_posterior(X).mean.squeeze(-1)
-        self.assertLess((labels.mean(dim=0) - expected).abs().max().item(), 0.3)
+        assert (labels.mean(dim=0) - expected).abs().max().item() < 0.3
 
 
 class TestAntisymmetry:
@@ -178,7 +178,7 @@ class TestAntisymmetry:
         assert torch.allclose(forward.variance, backward.variance, rtol=0, atol=1e-12)
 
 
-class TestFromComparisons(StrictTestCase):
+class TestFromComparisons:
     def test_equals_pairs(self) -> None:
         for batch_shape in ((), (3,), (2, 3)):
             datapoints = uniform(*batch_shape, 6, 2)
@@ -186,38 +186,38 @@ class TestFromComparisons(StrictTestCase):
             model = PreferenceLaplaceGP.from_comparisons(
                 datapoints, comparisons, covar_module=simple_kernel()
             )
-            self.assertEqual(model.batch_shape, torch.Size(batch_shape))
-            self.assertTrue(bool((model.train_targets == 1).all()))
+            assert model.batch_shape == torch.Size(batch_shape)
+            assert bool((model.train_targets == 1).all())
             for index in np.ndindex(*batch_shape):
                 expected = datapoints[index][comparisons[index]]
-                self.assertTrue(torch.equal(model.train_inputs[0][index], expected))
+                assert torch.equal(model.train_inputs[0][index], expected)
 
     def test_prefers_the_first(self) -> None:
         datapoints = double([[0.1], [0.9]])
         model = PreferenceLaplaceGP.from_comparisons(datapoints, torch.tensor([[1, 0]]))
         worse, better = latent(model, datapoints).mean.flatten().tolist()
-        self.assertGreater(better, worse)
+        assert better > worse
 
     def test_passes_arguments_on(self) -> None:
         kernel = simple_kernel()
         model = PreferenceLaplaceGP.from_comparisons(
             uniform(3, 2), torch.tensor([[0, 1]]), covar_module=kernel
         )
-        self.assertIs(model.covar_module, kernel)
+        assert model.covar_module is kernel
 
     def test_messages(self) -> None:
         datapoints = uniform(3, 2)
-        with self.assertRaisesRegex(InputDataError, r"rows 0 to 2 .* got 0 to 3"):
+        with pytest.raises(InputDataError, match=r"rows 0 to 2 .* got 0 to 3"):
             PreferenceLaplaceGP.from_comparisons(datapoints, torch.tensor([[0, 3]]))
-        with self.assertRaisesRegex(InputDataError, r"rows 0 to 2 .* got -1 to 1"):
+        with pytest.raises(InputDataError, match=r"rows 0 to 2 .* got -1 to 1"):
             PreferenceLaplaceGP.from_comparisons(datapoints, torch.tensor([[-1, 1]]))
-        with self.assertRaisesRegex(InputDataError, r"``comparisons`` .* \[1, 3\]"):
+        with pytest.raises(InputDataError, match=r"``comparisons`` .* \[1, 3\]"):
             PreferenceLaplaceGP.from_comparisons(datapoints, torch.tensor([[0, 1, 2]]))
-        with self.assertRaisesRegex(InputDataError, "``comparisons``.*torch.float64"):
+        with pytest.raises(InputDataError, match="``comparisons``.*torch.float64"):
             PreferenceLaplaceGP.from_comparisons(datapoints, double([[0, 1]]))
 
 
-class TestConstructInputs(StrictTestCase):
+class TestConstructInputs:
     def dataset(self, ranks: Tensor) -> RankingDataset:
         values, indices = uniform(4, 2), torch.tensor([[0, 1], [2, 3], [1, 3]])
         X = SliceContainer(
@@ -233,12 +233,12 @@ class TestConstructInputs(StrictTestCase):
         dataset = self.dataset(torch.tensor([[0, 1], [1, 0], [0, 1]]))
         arguments = PreferenceLaplaceGP.construct_inputs(dataset)
         values, indices = uniform(4, 2), torch.tensor([[0, 1], [2, 3], [1, 3]])
-        self.assertTrue(torch.equal(arguments["train_X"], values[indices]))
-        self.assertTrue(torch.equal(arguments["train_Y"], double([[1], [0], [1]])))
+        assert torch.equal(arguments["train_X"], values[indices])
+        assert torch.equal(arguments["train_Y"], double([[1], [0], [1]]))
         PreferenceLaplaceGP(**arguments).posterior(uniform(2, 2))
 
     def test_messages(self) -> None:
-        with self.assertRaisesRegex(UnsupportedError, "pairs without ties"):
+        with pytest.raises(UnsupportedError, match="pairs without ties"):
             PreferenceLaplaceGP.construct_inputs(
                 self.dataset(torch.tensor([[0, 1], [0, 0], [0, 1]]))
             )
@@ -246,5 +246,5 @@ class TestConstructInputs(StrictTestCase):
         supervised = SupervisedDataset(
             X.flatten(-2), Y, feature_names=list("abcd"), outcome_names=["y"]
         )
-        with self.assertRaisesRegex(UnsupportedError, "got SupervisedDataset"):
+        with pytest.raises(UnsupportedError, match="got SupervisedDataset"):
             PreferenceLaplaceGP.construct_inputs(supervised)

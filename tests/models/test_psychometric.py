@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pytest
 import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -26,8 +27,8 @@ from botorch_binary_context.models.coordinates import (
 )
 from botorch_binary_context.models.defaults import psychometric_covar_module
 from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem, blur
+from tests.closeness import assert_all_close
 from tests.devices import RequireDevice
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 SPACE = RefractionProblem().space
@@ -48,49 +49,49 @@ def patient_model(n: int, **kwargs: Any) -> BinaryGP:
     return psychometric_gp(X, Y, SPACE, **kwargs)
 
 
-class TestPrior(StrictTestCase):
+class TestPrior:
     def test_kernel(self) -> None:
         X = uniform(5, 3)
         kernel = psychometric_covar_module(3, [0], torch.Size()).double()
         r = 5**0.5 * torch.cdist(X[:, 1:], X[:, 1:]) / 0.4
         smooth = 9 * (1 + r + r.square() / 3) * (-r).exp()
         expected = 4 * X[:, :1] @ X[:, :1].T + smooth + 25
-        self.assertAllClose(to_dense(kernel(X)), expected)
+        assert_all_close(to_dense(kernel(X)), expected)
 
     def test_lengthscale_grows_with_the_dimension(self) -> None:
         for num_parameters, expected in ((1, 0.4 / 2**0.5), (8, 0.8)):
             dim = num_parameters + 1
             kernel: Any = psychometric_covar_module(dim, [0], torch.Size())
             found = kernel.base_kernel.kernels[0].base_kernel.lengthscale
-            self.assertAllClose(found, torch.full((1, num_parameters), expected))
+            assert_all_close(found, torch.full((1, num_parameters), expected))
 
     def test_coordinates(self) -> None:
         transform = center_contexts(SPACE)
         corners = double([[-1.0, -4.0, -4.0], [2.0, 4.0, 4.0], [0.5, 0.0, 0.0]])
         expected = double([[-1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.5, 0.5]])
-        self.assertAllClose(transform(corners), expected)
+        assert_all_close(transform(corners), expected)
 
     def test_contexts_in_any_column(self) -> None:
         bounds = double([[-4.0, 0.0, -1.0], [4.0, 9.0, 1.0]])
         space = ContextSpace(bounds, context_dims=[1], reference_context=3.0)
         found = center_contexts(space)(double([[0.0, 4.5, 0.0], [4.0, 9.0, 1.0]]))
-        self.assertAllClose(found, double([[0.5, 0.0, 0.5], [1.0, 1.0, 1.0]]))
+        assert_all_close(found, double([[0.5, 0.0, 0.5], [1.0, 1.0, 1.0]]))
 
     def test_before_the_first_trial(self) -> None:
         X = trials(6)
         for harder, sign in ((False, 1.0), (True, -1.0)):
             model = psychometric_gp(X[:0], X[:0, :1], SPACE, harder=harder)
             expected = sign * 6.0 * (X[:, 0] - 0.5) / 1.5
-            self.assertAllClose(model.posterior(X).mean.squeeze(-1), expected)
-        self.assertEqual(suggest(model, SPACE, seed=0).shape, (1, 3))
+            assert_all_close(model.posterior(X).mean.squeeze(-1), expected)
+        assert suggest(model, SPACE, seed=0).shape == (1, 3)
 
     def test_rates(self) -> None:
         model = patient_model(5, guess_rate=0.25, lapse_rate=0.01)
-        self.assertEqual(model.likelihood.guess_rate, 0.25)
-        self.assertEqual(model.likelihood.lapse_rate, 0.01)
+        assert model.likelihood.guess_rate == 0.25
+        assert model.likelihood.lapse_rate == 0.01
 
 
-class TestLearning(StrictTestCase):
+class TestLearning:
     def fit(self, model: BinaryGP) -> BinaryGP:
         fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
         return model
@@ -104,14 +105,14 @@ class TestLearning(StrictTestCase):
             (model.mean_module.slope, 6.0, 0.5),
         ):
             shift = (found / prior).log().abs().max().item()
-            self.assertLess(shift, 2 * spread)
+            assert shift < 2 * spread
 
     def test_what_is_not_learned(self) -> None:
         model: Any = self.fit(patient_model(30))
         kernel = model.covar_module
-        self.assertAllClose(kernel.context_variance, double(4.0))
+        assert_all_close(kernel.context_variance, double(4.0))
         level = kernel.base_kernel.kernels[1]
-        self.assertAllClose(level.constant, double([25.0]))
+        assert_all_close(level.constant, double([25.0]))
 
     def test_many_trials_teach_the_slope(self) -> None:
         slopes = []
@@ -121,8 +122,8 @@ class TestLearning(StrictTestCase):
             model = self.fit(psychometric_gp(X, Y, SPACE, guess_rate=1 / 26))
             low, high = model.posterior(double([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])).mean
             slopes.append((high - low).item())
-        self.assertLess(abs(slopes[0] - 2.0), 1.0)
-        self.assertLess(abs(slopes[1] - 8.0), 3.0)
+        assert abs(slopes[0] - 2.0) < 1.0
+        assert abs(slopes[1] - 8.0) < 3.0
 
     def test_batch_equals_loop(self) -> None:
         problem = RefractionProblem(prescription=double([[1.0, 1.0], [-2.0, 0.5]]))
@@ -134,7 +135,7 @@ class TestLearning(StrictTestCase):
             alone = self.fit(psychometric_gp(X[i], Y[i], SPACE))
             found = batch.posterior(test_X).mean[i]
             expected = alone.posterior(test_X[i]).mean
-            self.assertAllClose(found, expected, rtol=0.05, atol=0.05)
+            assert_all_close(found, expected, rtol=0.05, atol=0.05)
 
     def test_finds_a_prescription(self) -> None:
         problem = RefractionProblem(prescription=(1.0, -2.0))
@@ -142,22 +143,22 @@ class TestLearning(StrictTestCase):
         Y = problem.observe(X, torch.Generator().manual_seed(0))
         model = psychometric_gp(X, Y, SPACE, guess_rate=1 / 26)
         acuity = -problem.score(recommend(model, SPACE))
-        self.assertLess(acuity.item(), 0.1)
+        assert acuity.item() < 0.1
 
     def test_schedule(self) -> None:
         found = [n for n in range(160) if should_learn(n)]
         expected = [10, 15, 20, 25, 30, 40, 50, 60, 75, 90, 105, 120, 135, 150]
-        self.assertEqual(found, expected)
+        assert found == expected
 
 
-class TestSurroundings(StrictTestCase):
+class TestSurroundings:
     def test_single_precision(self) -> None:
         space = ContextSpace(SPACE.bounds.float(), [0], 0.5)
         X = trials(5).float()
         Y = (X[:, :1] > math.log10(2.0)).float()
-        with self.assertWarnsRegex(InputDataWarning, "float32"):
+        with pytest.warns(InputDataWarning, match="float32"):
             model = psychometric_gp(X, Y, space)
-        self.assertEqual(model.posterior(X).mean.dtype, torch.float)
+        assert model.posterior(X).mean.dtype == torch.float
 
     def test_device(self) -> None:
         X = trials(5)
@@ -166,14 +167,14 @@ class TestSurroundings(StrictTestCase):
             psychometric_gp(X, Y, SPACE).posterior(X)
 
 
-class TestCombinations(StrictTestCase):
+class TestCombinations:
     def test_coordinates(self) -> None:
         X = trials(7)
         found = CombineParameters(SPACE, POWER_VECTOR)(X)
         sphere, cylinder = X[:, 1], X[:, 2]
-        self.assertAllClose(found[:, 0], (X[:, 0] - 0.5) / 1.5)
-        self.assertAllClose(found[:, 1], (sphere + cylinder / 2) / 8.0)
-        self.assertAllClose(found[:, 2], cylinder / 2 / 8.0)
+        assert_all_close(found[:, 0], (X[:, 0] - 0.5) / 1.5)
+        assert_all_close(found[:, 1], (sphere + cylinder / 2) / 8.0)
+        assert_all_close(found[:, 2], cylinder / 2 / 8.0)
 
     def test_contexts_in_any_column(self) -> None:
         bounds = double([[-4.0, 0.0, -1.0, 2.0], [4.0, 9.0, 1.0, 3.0]])
@@ -182,36 +183,36 @@ class TestCombinations(StrictTestCase):
         transform = CombineParameters(space, A)
         free = torch.tensor([0, 2, 3])
         W = transform.weights[free.unsqueeze(-1), free]
-        self.assertAllClose(W, A / (8.0 * 2.0 * 1.0) ** (1 / 3))
+        assert_all_close(W, A / (8.0 * 2.0 * 1.0) ** (1 / 3))
         ends = transform(double([[0.0, 0.0, 0.0, 2.5], [0.0, 9.0, 0.0, 2.5]]))
-        self.assertAllClose(ends[:, 1], double([-1.0, 1.0]))
-        self.assertAllClose(ends[:, free], double([[0.0] * 3] * 2))
+        assert_all_close(ends[:, 1], double([-1.0, 1.0]))
+        assert_all_close(ends[:, free], double([[0.0] * 3] * 2))
 
     def test_parameters_themselves(self) -> None:
         X = trials(7)
         found = CombineParameters(SPACE, [[1.0, 0.0], [0.0, 1.0]])(X)
         shift = double([0.0, 0.5, 0.5])
-        self.assertAllClose(found, center_contexts(SPACE)(X) - shift)
+        assert_all_close(found, center_contexts(SPACE)(X) - shift)
 
     def test_untransform(self) -> None:
         transform, X = CombineParameters(SPACE, POWER_VECTOR), trials(2, 7)
-        self.assertAllClose(transform.untransform(transform(X)), X)
+        assert_all_close(transform.untransform(transform(X)), X)
 
     def test_model_is_alike_in_lenses_of_the_same_blur(self) -> None:
         X = double([[0.5, 1.0, -0.5]])
         model = psychometric_gp(X, double([[1.0]]), SPACE, combinations=POWER_VECTOR)
         error = double([[1.0, 0.0], [1.0, -2.0], [-1.0, 0.0], [-1.0, 2.0]])
-        self.assertAllClose(blur(error), double([1.0] * 4))
+        assert_all_close(blur(error), double([1.0] * 4))
         means = model.posterior(SPACE.at_reference(X[:, 1:] + error)).mean
-        self.assertAllClose(means, means[:1].expand_as(means))
+        assert_all_close(means, means[:1].expand_as(means))
         other = SPACE.at_reference(X[:, 1:] + double([[0.0, 1.0]]))  # less blur
-        self.assertGreater(model.posterior(other).mean.item(), means[0].item())
+        assert model.posterior(other).mean.item() > means[0].item()
 
     def test_wrong_space(self) -> None:
         X = trials(5)
-        with self.assertRaisesRegex(InputDataError, "``space``"):
+        with pytest.raises(InputDataError, match="``space``"):
             psychometric_gp(X, X[:, :1].sign().relu(), ContextSpace(SPACE.bounds))
-        with self.assertRaisesRegex(BotorchTensorDimensionError, "``train_X``.*5, 2"):
+        with pytest.raises(BotorchTensorDimensionError, match="``train_X``.*5, 2"):
             psychometric_gp(X[:, :2], X[:, :1].sign().relu(), SPACE)
 
     def test_wrong_combinations(self) -> None:
@@ -223,7 +224,7 @@ class TestCombinations(StrictTestCase):
             [[1.0], [1.0, 2.0]],
             "MJ",
         ):
-            with self.assertRaisesRegex(InputDataError, "``combinations``.*2 x 2"):
+            with pytest.raises(InputDataError, match="``combinations``.*2 x 2"):
                 CombineParameters(SPACE, wrong)
 
     def test_device(self) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -15,7 +16,6 @@ from botorch_binary_context import (
 )
 from botorch_binary_context.models.validation import check_duel_contexts
 from tests.small_models import MODEL_CLASSES, random_model, random_trials, simple_kernel
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 # (bad value, how the message prints it)
@@ -26,14 +26,14 @@ BAD_NUMBERS = (
 )
 
 
-class TestLabels(StrictTestCase):
+class TestLabels:
     def test_must_be_zero_or_one(self) -> None:
         for model_class in MODEL_CLASSES:
             for value in (-1.0, 0.5, 2.0):
                 X, Y = random_trials(model_class, 4)
                 Y[2, 0] = value
                 message = rf"``train_Y`` .* 0 and 1, but got {value} at index \[2, 0\]"
-                with self.assertRaisesRegex(InputDataError, message):
+                with pytest.raises(InputDataError, match=message):
                     model_class(X, Y)
 
     def test_must_be_finite(self) -> None:
@@ -42,18 +42,18 @@ class TestLabels(StrictTestCase):
                 X, Y = random_trials(model_class, 4, batch_shape=(2,))
                 Y[1, 3, 0] = value
                 message = rf"``train_Y`` .* but got {shown} at index \[1, 3, 0\]"
-                with self.assertRaisesRegex(InputDataError, message):
+                with pytest.raises(InputDataError, match=message):
                     model_class(X, Y)
 
 
-class TestInputs(StrictTestCase):
+class TestInputs:
     def test_must_be_finite(self) -> None:
         for model_class in MODEL_CLASSES:
             for value, shown in BAD_NUMBERS:
                 X, Y = random_trials(model_class, 4)
                 X[2, ..., 1] = value
                 message = rf"``train_X`` .* finite .* but got {shown} at index \[2, "
-                with self.assertRaisesRegex(InputDataError, message):
+                with pytest.raises(InputDataError, match=message):
                     model_class(X, Y)
 
     def test_one_label_for_each_trial(self) -> None:
@@ -62,7 +62,7 @@ class TestInputs(StrictTestCase):
             for wrong in (Y[:3], Y.squeeze(-1), Y.expand(4, 2), Y.expand(2, 4, 1)):
                 shape = str(list(wrong.shape)).replace("[", r"\[")
                 message = rf"``train_Y`` .* shape \[4, 1\], but got {shape}"
-                with self.assertRaisesRegex(BotorchTensorDimensionError, message):
+                with pytest.raises(BotorchTensorDimensionError, match=message):
                     model_class(X, wrong)
 
     def test_batch_shapes_must_agree(self) -> None:
@@ -70,11 +70,11 @@ class TestInputs(StrictTestCase):
             X, _ = random_trials(model_class, 4, batch_shape=(2,))
             _, Y = random_trials(model_class, 4, batch_shape=(3,))
             message = r"shape \[2, 4, 1\], but got \[3, 4, 1\]"
-            with self.assertRaisesRegex(BotorchTensorDimensionError, message):
+            with pytest.raises(BotorchTensorDimensionError, match=message):
                 model_class(X, Y)
 
     def test_one_dimension_is_too_few(self) -> None:
-        with self.assertRaisesRegex(BotorchTensorDimensionError, "``train_X``"):
+        with pytest.raises(BotorchTensorDimensionError, match="``train_X``"):
             BinaryLaplaceGP(uniform(4), double([0, 1, 0, 1]))
 
     def test_duels_are_pairs(self) -> None:
@@ -82,7 +82,7 @@ class TestInputs(StrictTestCase):
         for shape in ((4, 2), (4, 1, 2), (4, 3, 2), (4, 4)):
             shown = str(list(shape)).replace("[", r"\[")
             message = rf"``train_X`` to hold duels, .* but got shape {shown}"
-            with self.assertRaisesRegex(BotorchTensorDimensionError, message):
+            with pytest.raises(BotorchTensorDimensionError, match=message):
                 PreferenceLaplaceGP(uniform(*shape), Y)
 
     def test_dtypes(self) -> None:
@@ -95,14 +95,14 @@ class TestInputs(StrictTestCase):
                 (X, Y.bool(), "torch.float64 and torch.bool"),
             ):
                 message = f"share a floating point dtype, but got {shown}"
-                with self.assertRaisesRegex(InputDataError, message):
+                with pytest.raises(InputDataError, match=message):
                     model_class(wrong_X, wrong_Y)
 
     def test_inputs_outside_the_unit_cube_warn(self) -> None:
         # The default kernel has priors for the unit cube; another kernel has its own.
         for model_class in MODEL_CLASSES:
             X, Y = random_trials(model_class, 8)
-            with self.assertWarnsRegex(InputDataWarning, "unit cube"):
+            with pytest.warns(InputDataWarning, match="unit cube"):
                 model_class(10 * X, Y)
             model_class(10 * X, Y, covar_module=simple_kernel())
 
@@ -115,7 +115,7 @@ def duels_in_contexts(first: float, second: float) -> tuple[Tensor, Tensor]:
     return X, Y
 
 
-class TestKernelBatchShape(StrictTestCase):
+class TestKernelBatchShape:
     def test_must_broadcast_to_the_data(self) -> None:
         for batch_shape, kernel_shape in (((), (3,)), ((2,), (3,)), ((2,), (2, 2))):
             X, Y = random_trials(BinaryLaplaceGP, 4, batch_shape=batch_shape)
@@ -124,7 +124,7 @@ class TestKernelBatchShape(StrictTestCase):
                 r"``covar_module`` .* ``train_X``, "
                 rf"\{list(batch_shape)}, but got \{list(kernel_shape)}"
             )
-            with self.assertRaisesRegex(InputDataError, message):
+            with pytest.raises(InputDataError, match=message):
                 BinaryLaplaceGP(X, Y, covar_module=kernel)
 
     def test_one_for_all_elements(self) -> None:
@@ -134,7 +134,7 @@ class TestKernelBatchShape(StrictTestCase):
             BinaryLaplaceGP(X, Y, covar_module=kernel).posterior(X)
 
 
-class TestDuelContexts(StrictTestCase):
+class TestDuelContexts:
     message = (
         r"share their context columns \[1\], but got \[0.25\] and \[0.75\] in "
         r"duel \[2\]"
@@ -148,19 +148,19 @@ class TestDuelContexts(StrictTestCase):
             AdditiveContextKernel(base, context_dims=[-2]),
             ScaleKernel(MultiplicativeContextKernel(base, context_dims=[1])),
         ):
-            with self.assertRaisesRegex(InputDataError, self.message):
+            with pytest.raises(InputDataError, match=self.message):
                 PreferenceLaplaceGP(X, Y, covar_module=kernel)
 
     def test_named_by_the_argument(self) -> None:
         X, Y = duels_in_contexts(0.25, 0.75)
         for columns in ([1], [-2]):
-            with self.assertRaisesRegex(InputDataError, self.message):
+            with pytest.raises(InputDataError, match=self.message):
                 PreferenceLaplaceGP(X, Y, context_dims=columns)
 
     def test_in_a_batch(self) -> None:
         X, Y = duels_in_contexts(0.25, 0.75)
         message = r"in duel \[0, 2\]"
-        with self.assertRaisesRegex(InputDataError, message):
+        with pytest.raises(InputDataError, match=message):
             PreferenceLaplaceGP(
                 X.expand(2, *X.shape), Y.expand(2, *Y.shape), context_dims=[1]
             )
@@ -178,33 +178,33 @@ class TestDuelContexts(StrictTestCase):
         X[:, 1, 2] = X[:, 0, 2]
         check_duel_contexts(X, [1, 2])
         X[3, 0, 2] += 0.1
-        with self.assertRaisesRegex(InputDataError, r"columns \[1, 2\].*duel \[3\]"):
+        with pytest.raises(InputDataError, match=r"columns \[1, 2\].*duel \[3\]"):
             check_duel_contexts(X, [1, 2])
 
     def test_columns_out_of_range(self) -> None:
         X, Y = duels_in_contexts(0.5, 0.5)
         message = r"``context_dims`` .* with 3 columns, but got \[3\]"
-        with self.assertRaisesRegex(InputDataError, message):
+        with pytest.raises(InputDataError, match=message):
             PreferenceLaplaceGP(X, Y, context_dims=[3])
         kernel = MultiplicativeContextKernel(ScaleKernel(RBFKernel()), [-4])
         message = r"``context_dims`` .* with 3 columns, but got \[-4\]"
-        with self.assertRaisesRegex(InputDataError, message):
+        with pytest.raises(InputDataError, match=message):
             PreferenceLaplaceGP(X, Y, covar_module=kernel)
 
     def test_column_named_twice(self) -> None:
         X, Y = duels_in_contexts(0.5, 0.5)
-        with self.assertRaisesRegex(InputDataError, r"each column once.*\[1, -2\]"):
+        with pytest.raises(InputDataError, match=r"each column once.*\[1, -2\]"):
             PreferenceLaplaceGP(X, Y, context_dims=[1, -2])
 
 
-class TestPosteriorArguments(StrictTestCase):
+class TestPosteriorArguments:
     def test_number_of_columns(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class)
             for shape in ((3, 1), (3, 3), (5, 3, 4), (2,)):
                 shown = str(list(shape)).replace("[", r"\[")
                 message = rf"``X`` to be ``batch_shape x q x 2``, but got shape {shown}"
-                with self.assertRaisesRegex(InputDataError, message):
+                with pytest.raises(InputDataError, match=message):
                     model.posterior(uniform(*shape))
 
     def test_output_indices(self) -> None:
@@ -212,23 +212,24 @@ class TestPosteriorArguments(StrictTestCase):
             model = random_model(model_class)
             X = uniform(2, 2)
             model.posterior(X, output_indices=[0])
-            self.assertIs(model.subset_output([0]), model)
+            assert model.subset_output([0]) is model
             message = r"``output_indices`` to be None or \[0\] .*but got \[1\]"
-            with self.assertRaisesRegex(UnsupportedError, message):
+            with pytest.raises(UnsupportedError, match=message):
                 model.posterior(X, output_indices=[1])
-            with self.assertRaisesRegex(UnsupportedError, message):
+            with pytest.raises(UnsupportedError, match=message):
                 model.subset_output([1])
 
     def test_observation_noise(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class)
-            with self.assertRaisesRegex(
-                UnsupportedError, "``observation_noise`` to be a bool, but got a tensor"
+            with pytest.raises(
+                UnsupportedError,
+                match="``observation_noise`` to be a bool, but got a tensor",
             ):
                 model.posterior(uniform(2, 2), observation_noise=uniform(2, 1))
 
 
-class TestConditioningArguments(StrictTestCase):
+class TestConditioningArguments:
     def test_labels(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class)
@@ -236,7 +237,7 @@ class TestConditioningArguments(StrictTestCase):
             for value, shown in ((0.5, "0.5"), *BAD_NUMBERS):
                 wrong = Y.clone()
                 wrong[1] = value
-                with self.assertRaisesRegex(InputDataError, f"``Y`` .* got {shown}"):
+                with pytest.raises(InputDataError, match=f"``Y`` .* got {shown}"):
                     model.condition_on_observations(X, wrong)
 
     def test_finite_inputs(self) -> None:
@@ -245,7 +246,7 @@ class TestConditioningArguments(StrictTestCase):
             X, Y = random_trials(model_class, 2)
             for value, shown in BAD_NUMBERS:
                 X[1] = value
-                with self.assertRaisesRegex(InputDataError, f"``X`` .* got {shown}"):
+                with pytest.raises(InputDataError, match=f"``X`` .* got {shown}"):
                     model.condition_on_observations(X, Y)
 
     def test_one_label_for_each_trial(self) -> None:
@@ -253,8 +254,9 @@ class TestConditioningArguments(StrictTestCase):
             model = random_model(model_class)
             X, Y = random_trials(model_class, 2)
             for wrong in (Y[:1], Y.squeeze(-1), Y.expand(2, 2)):
-                with self.assertRaisesRegex(
-                    BotorchTensorDimensionError, "``Y`` to have one label for each"
+                with pytest.raises(
+                    BotorchTensorDimensionError,
+                    match="``Y`` to have one label for each",
                 ):
                     model.condition_on_observations(X, wrong)
 
@@ -262,20 +264,22 @@ class TestConditioningArguments(StrictTestCase):
         for model_class in MODEL_CLASSES:
             model = random_model(model_class)
             X, Y = random_trials(model_class, 2, dim=3)
-            with self.assertRaisesRegex(
-                BotorchTensorDimensionError, r"x 2``, but got shape \[2, (2, )?3\]"
+            with pytest.raises(
+                BotorchTensorDimensionError,
+                match=r"x 2``, but got shape \[2, (2, )?3\]",
             ):
                 model.condition_on_observations(X, Y)
 
     def test_duels_are_pairs(self) -> None:
         model = random_model(PreferenceLaplaceGP)
         for shape in ((2, 2), (2, 3, 2)):
-            with self.assertRaisesRegex(
-                BotorchTensorDimensionError, "``X`` to be ``batch_shape x n x 2 x 2``"
+            with pytest.raises(
+                BotorchTensorDimensionError,
+                match="``X`` to be ``batch_shape x n x 2 x 2``",
             ):
                 model.condition_on_observations(uniform(*shape), double([[1.0], [0.0]]))
-        with self.assertRaisesRegex(
-            BotorchTensorDimensionError, "``X`` to be ``batch_shape x n x 2``"
+        binary = random_model(BinaryLaplaceGP)
+        with pytest.raises(
+            BotorchTensorDimensionError, match="``X`` to be ``batch_shape x n x 2``"
         ):
-            binary = random_model(BinaryLaplaceGP)
             binary.condition_on_observations(uniform(2), double([[1.0]]))

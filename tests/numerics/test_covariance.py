@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 from gpytorch import settings
 from gpytorch.kernels import (
@@ -32,9 +33,9 @@ from botorch_binary_context.numerics.covariance import (
     variance,
 )
 from tests import strategies
+from tests.closeness import assert_all_close
 from tests.derivatives import finite_difference, jacobian
 from tests.devices import RequireDevice
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 DIM = 4
@@ -116,8 +117,8 @@ def parameter_value(parameter: torch.nn.Parameter, value: Tensor) -> Iterator[No
         parameter.data = old
 
 
-class TestAgainstGPyTorch(StrictTestCase):
-    def test_matrix_and_diagonal(self) -> None:
+class TestAgainstGPyTorch:
+    def test_matrix_and_diagonal(self, subtests: pytest.Subtests) -> None:
         for name in KERNELS:
             for kernel_batch, x_batch in (
                 ((), ()),
@@ -127,7 +128,7 @@ class TestAgainstGPyTorch(StrictTestCase):
                 ((3,), (2, 1)),
                 ((2, 3), (2, 3)),
             ):
-                with self.subTest(name, kernel=kernel_batch, X=x_batch):
+                with subtests.test(name=name, kernel=kernel_batch, X=x_batch):
                     kernel = make_kernel(name, kernel_batch)
                     X1 = uniform(*x_batch, 5, DIM, seed=1)
                     X2 = uniform(*x_batch, 3, DIM, seed=2)
@@ -135,44 +136,44 @@ class TestAgainstGPyTorch(StrictTestCase):
 
     def _check(self, kernel: Kernel, X1: Tensor, X2: Tensor) -> None:
         expected = kernel(X1, X2).to_dense()
-        self.assertAllClose(covariance(kernel, X1, X2), expected, rtol=1e-12)
+        assert_all_close(covariance(kernel, X1, X2), expected, rtol=1e-12)
         # The same points once more, as prediction needs them.
         full = covariance(kernel, X1, X1)
-        self.assertAllClose(full, kernel(X1).to_dense(), rtol=1e-12)
+        assert_all_close(full, kernel(X1).to_dense(), rtol=1e-12)
         diagonal = to_dense(kernel(X1, diag=True))
         found = variance(kernel, X1)
-        self.assertAllClose(found, diagonal.expand(found.shape), rtol=1e-12)
-        self.assertAllClose(
+        assert_all_close(found, diagonal.expand(found.shape), rtol=1e-12)
+        assert_all_close(
             found, full.diagonal(dim1=-2, dim2=-1).expand(found.shape), rtol=1e-12
         )
 
-    def test_float32(self) -> None:
+    def test_float32(self, subtests: pytest.Subtests) -> None:
         for name in KERNELS:
-            with self.subTest(name):
+            with subtests.test(name=name):
                 kernel = make_kernel(name, dtype=torch.float)
                 X1, X2 = (uniform(5, DIM, seed=s).float() for s in (1, 2))
                 found = covariance(kernel, X1, X2)
-                self.assertEqual(found.dtype, torch.float)
-                self.assertAllClose(found, kernel(X1, X2).to_dense(), rtol=1e-4)
-                self.assertEqual(variance(kernel, X1).dtype, torch.float)
+                assert found.dtype == torch.float
+                assert_all_close(found, kernel(X1, X2).to_dense(), rtol=1e-4)
+                assert variance(kernel, X1).dtype == torch.float
 
     def test_no_points(self) -> None:
         kernel = make_kernel("nested", (2,))
         empty, X = torch.zeros(2, 0, DIM).double(), uniform(2, 3, DIM)
-        self.assertEqual(covariance(kernel, empty, X).shape, (2, 0, 3))
-        self.assertEqual(covariance(kernel, X, empty).shape, (2, 3, 0))
-        self.assertEqual(variance(kernel, empty).shape, (2, 0))
+        assert covariance(kernel, empty, X).shape == (2, 0, 3)
+        assert covariance(kernel, X, empty).shape == (2, 3, 0)
+        assert variance(kernel, empty).shape == (2, 0)
 
-    def test_device(self) -> None:
+    def test_device(self, subtests: pytest.Subtests) -> None:
         X = uniform(3, DIM)
         for name in KERNELS:
             kernel = make_kernel(name)
-            with self.subTest(name), RequireDevice():
+            with subtests.test(name=name), RequireDevice():
                 covariance(kernel, X, X)
                 variance(kernel, X)
 
 
-class TestAgainstFormulas(StrictTestCase):
+class TestAgainstFormulas:
     """GPyTorch and the rules could share an error; these are loops over entries."""
 
     X1, X2 = uniform(4, 2, seed=3), uniform(3, 2, seed=4)
@@ -186,12 +187,12 @@ class TestAgainstFormulas(StrictTestCase):
         kernel.lengthscale = double([self.lengthscale])
         entries = [[formula(self._radius(x, y)) for y in self.X2] for x in self.X1]
         found = covariance(kernel, self.X1, self.X2)
-        self.assertAllClose(found, double(entries), rtol=1e-13)
+        assert_all_close(found, double(entries), rtol=1e-13)
 
     def test_rbf(self) -> None:
         self._check(RBFKernel(ard_num_dims=2).double(), lambda r: math.exp(-r * r / 2))
 
-    def test_matern(self) -> None:
+    def test_matern(self, subtests: pytest.Subtests) -> None:
         formulas: dict[float, Callable[[float], float]] = {
             0.5: lambda r: math.exp(-r),
             1.5: lambda r: (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r),
@@ -201,14 +202,14 @@ class TestAgainstFormulas(StrictTestCase):
         }
         for nu, formula in formulas.items():
             kernel = MaternKernel(nu=nu, ard_num_dims=2).double()
-            with self.subTest(nu):
+            with subtests.test(nu=nu):
                 self._check(kernel, formula)
 
 
-class TestDerivatives(StrictTestCase):
+class TestDerivatives:
     X1, X2 = uniform(3, DIM, seed=1), uniform(2, DIM, seed=2)
 
-    def test_in_the_inputs(self) -> None:
+    def test_in_the_inputs(self, subtests: pytest.Subtests) -> None:
         for name in KERNELS:
             kernel = make_kernel(name)
 
@@ -226,13 +227,11 @@ class TestDerivatives(StrictTestCase):
                 (of_second, self.X2),
                 (of_both, self.X1),
             ):
-                with self.subTest(name, func=func.__name__):
+                with subtests.test(name=name, func=func.__name__):
                     expected = finite_difference(func, X)
-                    self.assertAllClose(
-                        jacobian(func, X), expected, rtol=1e-7, atol=1e-9
-                    )
+                    assert_all_close(jacobian(func, X), expected, rtol=1e-7, atol=1e-9)
 
-    def test_of_a_square_matrix(self) -> None:
+    def test_of_a_square_matrix(self, subtests: pytest.Subtests) -> None:
         """The diagonal has distance zero: no NaN, no noise, in any dimension."""
         for dim in (2, EXPANSION_DIM + 1):
             X = uniform(4, dim, seed=5)
@@ -244,17 +243,17 @@ class TestDerivatives(StrictTestCase):
                     return covariance(kernel, X, X)
 
                 nu = getattr(kernel, "nu", None)
-                with self.subTest(dim=dim, kernel=type(kernel).__name__, nu=nu):
+                with subtests.test(dim=dim, kernel=type(kernel).__name__, nu=nu):
                     expected = finite_difference(square, X)
-                    self.assertAllClose(
+                    assert_all_close(
                         jacobian(square, X), expected, rtol=1e-7, atol=1e-8
                     )
 
-    def test_in_the_hyperparameters(self) -> None:
+    def test_in_the_hyperparameters(self, subtests: pytest.Subtests) -> None:
         for name in KERNELS:
             kernel = make_kernel(name)
             for key, parameter in kernel.named_parameters():
-                with self.subTest(name, parameter=key):
+                with subtests.test(name=name, parameter=key):
                     self._check_hyperparameter(kernel, parameter)
 
     def _check_hyperparameter(
@@ -273,33 +272,31 @@ class TestDerivatives(StrictTestCase):
             (slope,) = torch.autograd.grad(
                 entry, parameter, retain_graph=True, materialize_grads=True
             )
-            self.assertAllClose(slope, row, rtol=1e-7, atol=1e-9)
+            assert_all_close(slope, row, rtol=1e-7, atol=1e-9)
 
-    def test_second_derivatives(self) -> None:
+    def test_second_derivatives(self, subtests: pytest.Subtests) -> None:
         X1, X2 = self.X1[:2, :2].clone(), self.X2[:, :2].clone()
         for kernel in (RBFKernel(), *(MaternKernel(nu=nu) for nu in NUS)):
             kernel = kernel.double()
             inputs = X1.requires_grad_(), X2.requires_grad_()
-            with self.subTest(type(kernel).__name__, nu=getattr(kernel, "nu", None)):
-                self.assertTrue(
-                    gradgradcheck(
-                        lambda a, b, k=kernel: covariance(k, a, b), inputs, atol=1e-7
-                    )
+            with subtests.test(type(kernel).__name__, nu=getattr(kernel, "nu", None)):
+                assert gradgradcheck(
+                    lambda a, b, k=kernel: covariance(k, a, b), inputs, atol=1e-7
                 )
 
-    def test_second_derivatives_at_equal_points(self) -> None:
+    def test_second_derivatives_at_equal_points(
+        self, subtests: pytest.Subtests
+    ) -> None:
         X1 = self.X1[:2, :2].clone().requires_grad_()
         X2 = self.X1[:2, :2].clone().requires_grad_()
         for kernel in (RBFKernel(), MaternKernel(nu=2.5)):
             kernel = kernel.double()
-            with self.subTest(type(kernel).__name__):
-                self.assertTrue(
-                    gradgradcheck(
-                        lambda a, b, k=kernel: covariance(k, a, b), (X1, X2), atol=1e-5
-                    )
+            with subtests.test(type(kernel).__name__):
+                assert gradgradcheck(
+                    lambda a, b, k=kernel: covariance(k, a, b), (X1, X2), atol=1e-5
                 )
 
-    def test_curvature_at_equal_points(self) -> None:
+    def test_curvature_at_equal_points(self, subtests: pytest.Subtests) -> None:
         # -∂²k/∂x²: the prior variance of the slope, 1/l² and 5/(3 l²).
         for kernel, expected in ((RBFKernel(), 4.0), (MaternKernel(nu=2.5), 20 / 3)):
             kernel = kernel.double()
@@ -311,11 +308,11 @@ class TestDerivatives(StrictTestCase):
 
             for gap in (0.0, 1e-9):
                 hessian: Any = torch.autograd.functional.hessian(value, fixed + gap)
-                with self.subTest(type(kernel).__name__, gap=gap):
-                    self.assertAllClose(-hessian.sum(), double(expected), rtol=1e-6)
+                with subtests.test(type(kernel).__name__, gap=gap):
+                    assert_all_close(-hessian.sum(), double(expected), rtol=1e-6)
 
 
-class TestSquaredDistance(StrictTestCase):
+class TestSquaredDistance:
     @given(st.integers(1, EXPANSION_DIM + 3), strategies.batch_shapes, st.data())
     def test_both_branches(
         self, dim: int, batch: tuple[int, ...], data: st.DataObject
@@ -324,29 +321,29 @@ class TestSquaredDistance(StrictTestCase):
         X2 = data.draw(strategies.inputs((*batch, 2, dim)))
         found = squared_distance(X1, X2)
         expected = (X1.unsqueeze(-2) - X2.unsqueeze(-3)).square().sum(-1)
-        self.assertAllClose(found, expected, rtol=0, atol=1e-13)
-        self.assertTrue(bool((found >= 0).all()))
+        assert_all_close(found, expected, rtol=0, atol=1e-13)
+        assert bool((found >= 0).all())
 
     def test_near_points_far_from_zero(self) -> None:
         X = double([[1e6, -1e6], [1e6 + 2**-10, -1e6]])
         found = squared_distance(X, X)
-        self.assertTrue(torch.equal(found, double([[0.0, 2**-20], [2**-20, 0.0]])))
+        assert torch.equal(found, double([[0.0, 2**-20], [2**-20, 0.0]]))
 
     def test_broadcasting(self) -> None:
         for dim in (2, EXPANSION_DIM):
             X1, X2 = uniform(3, 1, 4, dim), uniform(2, 5, dim, seed=1)
-            self.assertEqual(squared_distance(X1, X2).shape, (3, 2, 4, 5))
+            assert squared_distance(X1, X2).shape == (3, 2, 4, 5)
 
     def test_gradients(self) -> None:
         for dim in (2, EXPANSION_DIM):
             X1, X2 = uniform(2, dim), uniform(3, dim, seed=1)
             expected = finite_difference(lambda X, Y=X2: squared_distance(X, Y), X1)
             found = jacobian(lambda X, Y=X2: squared_distance(X, Y), X1)
-            self.assertAllClose(found, expected, rtol=1e-9, atol=1e-10)
+            assert_all_close(found, expected, rtol=1e-9, atol=1e-10)
 
 
-class TestRules(StrictTestCase):
-    def test_register(self) -> None:
+class TestRules:
+    def test_register(self, request: pytest.FixtureRequest) -> None:
         class Zero(Kernel):
             """A kernel without a ``forward``: only its rule can be called."""
 
@@ -355,13 +352,13 @@ class TestRules(StrictTestCase):
             lambda k, X1, X2: X1 @ X2.mT * 0,
             lambda k, X: X.sum(-1) * 0,
         )
-        self.addCleanup(covariance_module._RULES.pop, Zero)
+        request.addfinalizer(lambda: covariance_module._RULES.pop(Zero))
         X = uniform(3, DIM)
         kernel = RBFKernel().double() + Zero(active_dims=(1,))
-        self.assertAllClose(
+        assert_all_close(
             covariance(kernel, X, X), covariance(RBFKernel().double(), X, X)
         )
-        self.assertAllClose(variance(kernel, X), torch.ones(3).double())
+        assert_all_close(variance(kernel, X), torch.ones(3).double())
 
     def test_raise_variance(self) -> None:
         for dtype in (torch.float, torch.double):
@@ -373,17 +370,17 @@ class TestRules(StrictTestCase):
             lifted = raise_variance(covar.requires_grad_())
             diagonal = lifted.detach().diagonal(dim1=-2, dim2=-1)
             # Not one rounding error below: GPyTorch would warn.
-            self.assertTrue(bool((diagonal[:, :5] == lowest).all()))
-            self.assertTrue(torch.equal(diagonal[:, 5:], high.expand(2, 2)))
+            assert bool((diagonal[:, :5] == lowest).all())
+            assert torch.equal(diagonal[:, 5:], high.expand(2, 2))
             kept = ~torch.eye(7, dtype=torch.bool)
-            self.assertTrue(torch.equal(lifted[:, kept], covar[:, kept]))
+            assert torch.equal(lifted[:, kept], covar[:, kept])
             (slope,) = torch.autograd.grad(lifted.sum(), covar)
-            self.assertTrue(torch.equal(slope, torch.ones_like(slope)))
+            assert torch.equal(slope, torch.ones_like(slope))
 
 
-class TestPositiveDefinite(StrictTestCase):
+class TestPositiveDefinite:
     @given(st.sampled_from(sorted(KERNELS)), strategies.inputs((5, DIM)))
     def test_symmetric_and_psd(self, name: str, X: Tensor) -> None:
         K = covariance(make_kernel(name), X, X).detach()
-        self.assertAllClose(K, K.mT, rtol=0, atol=1e-14)
-        self.assertGreater(float(torch.linalg.eigvalsh(K).min()), -1e-12)
+        assert_all_close(K, K.mT, rtol=0, atol=1e-14)
+        assert float(torch.linalg.eigvalsh(K).min()) > -1e-12

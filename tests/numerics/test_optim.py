@@ -32,7 +32,6 @@ from botorch_binary_context.numerics.optim import (
 )
 from tests.devices import RequireDevice
 from tests.strategies import boxes
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 Function = Callable[[Tensor], Tensor]
@@ -489,9 +488,8 @@ class TestEffort:
             assert value >= best
 
 
-class TestRandomness(StrictTestCase):
-    def setUp(self, suppress_input_warnings: bool = False) -> None:
-        super().setUp(suppress_input_warnings)
+class TestRandomness:
+    def setup_method(self) -> None:
         self.function = Bumps(2, seed=2)
         self.options = SearchOptions(num_restarts=2, raw_samples=4, max_evaluations=2)
 
@@ -499,13 +497,13 @@ class TestRandomness(StrictTestCase):
         return maximize(self.function, unit_box(2), options=self.options, seed=seed)[0]
 
     def test_seed(self) -> None:
-        self.assertTrue(torch.equal(self.search(3), self.search(3)))
-        self.assertFalse(torch.equal(self.search(3), self.search(4)))
+        assert torch.equal(self.search(3), self.search(3))
+        assert not torch.equal(self.search(3), self.search(4))
 
     def test_seed_leaves_the_global_generator_alone(self) -> None:
         state = torch.get_rng_state()
         self.search(11)
-        self.assertTrue(torch.equal(torch.get_rng_state(), state))
+        assert torch.equal(torch.get_rng_state(), state)
 
     def test_global_generator(self) -> None:
         with torch.random.fork_rng():
@@ -513,12 +511,12 @@ class TestRandomness(StrictTestCase):
             first = self.search(None), self.search(None)
             torch.manual_seed(5)
             second = self.search(None), self.search(None)
-        self.assertTrue(torch.equal(first[0], second[0]))
-        self.assertTrue(torch.equal(first[1], second[1]))
-        self.assertFalse(torch.equal(first[0], first[1]))
+        assert torch.equal(first[0], second[0])
+        assert torch.equal(first[1], second[1])
+        assert not torch.equal(first[0], first[1])
 
 
-class TestSurroundings(StrictTestCase):
+class TestSurroundings:
     def test_dtype_and_batch_shape(self) -> None:
         for dtype in (torch.float, torch.double):
             for batch_shape in ((), (2,), (2, 1, 3)):
@@ -530,9 +528,9 @@ class TestSurroundings(StrictTestCase):
                     torch.Size(batch_shape),
                     seed=0,
                 )
-                self.assertEqual(X.dtype, dtype)
-                self.assertEqual(values.dtype, dtype)
-                self.assertEqual(values.shape, torch.Size(batch_shape))
+                assert X.dtype == dtype
+                assert values.dtype == dtype
+                assert values.shape == torch.Size(batch_shape)
                 torch.testing.assert_close(X, target, rtol=0, atol=1e-3)
 
     def test_without_gradients_around(self) -> None:
@@ -540,8 +538,9 @@ class TestSurroundings(StrictTestCase):
         expected = maximize(function, unit_box(2), seed=0)
         with torch.no_grad():
             found = maximize(function, unit_box(2), seed=0)
-        self.assertTrue(torch.equal(found[0], expected[0]))
-        self.assertFalse(found[0].requires_grad or expected[1].requires_grad)
+        assert torch.equal(found[0], expected[0])
+        assert not found[0].requires_grad
+        assert not expected[1].requires_grad
 
     def test_device(self) -> None:
         box, function = unit_box(3), Bumps(3, 2)

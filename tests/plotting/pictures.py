@@ -24,7 +24,6 @@ from botorch_binary_context.plotting import (
 )
 from tests.latent_posteriors import latent
 from tests.small_models import AnyModel, ModelClass, random_trials, simple_kernel
-from tests.strict_case import StrictTestCase
 from tests.tensors import double
 
 # The context between two parameters, so that columns and parameters are counted
@@ -126,27 +125,24 @@ def draw(ax: Axes) -> None:
     figure.savefig(io.BytesIO(), dpi=40)
 
 
-class PlottingTestCase(StrictTestCase):
-    def assert_surface(
-        self, ax: Axes, function: Callable[[Tensor, Tensor], Tensor]
-    ) -> None:
-        """The function has the values of the contour's levels on their borders."""
-        filled = contour(ax)
-        levels = torch.as_tensor(np.asarray(filled.levels, dtype=float))
-        spacing = float(levels[1] - levels[0])
-        box = (ax.get_xlim(), ax.get_ylim())
-        checked = 0
-        for i, path in enumerate(filled.get_paths()):
-            vertices = torch.from_numpy(np.asarray(path.vertices, dtype=float))
-            inside = [
-                (low + 1e-9 < u) & (u < high - 1e-9)
-                for u, (low, high) in zip(vertices.T, box, strict=True)
-            ]
-            border = vertices[inside[0] & inside[1]]
-            if len(border) == 0:
-                continue
-            values = function(*border.T)
-            distance = (values.unsqueeze(-1) - levels[i : i + 2]).abs().amin(dim=-1)
-            self.assertLess(float(distance.max()), 0.05 * spacing)
-            checked += len(border)
-        self.assertGreater(checked, 100)
+def assert_surface(ax: Axes, function: Callable[[Tensor, Tensor], Tensor]) -> None:
+    """The function has the values of the contour's levels on their borders."""
+    filled = contour(ax)
+    levels = torch.as_tensor(np.asarray(filled.levels, dtype=float))
+    spacing = float(levels[1] - levels[0])
+    box = (ax.get_xlim(), ax.get_ylim())
+    checked = 0
+    for i, path in enumerate(filled.get_paths()):
+        vertices = torch.from_numpy(np.asarray(path.vertices, dtype=float))
+        inside = [
+            (low + 1e-9 < u) & (u < high - 1e-9)
+            for u, (low, high) in zip(vertices.T, box, strict=True)
+        ]
+        border = vertices[inside[0] & inside[1]]
+        if len(border) == 0:
+            continue
+        values = function(*border.T)
+        distance = (values.unsqueeze(-1) - levels[i : i + 2]).abs().amin(dim=-1)
+        assert float(distance.max()) < 0.05 * spacing
+        checked += len(border)
+    assert checked > 100

@@ -17,11 +17,12 @@ from botorch_binary_context import (
 from botorch_binary_context.plotting import (
     plot_acquisition,
 )
+from tests.closeness import assert_all_close
 from tests.plotting.pictures import (
     FLAT,
     LINE,
     SPACE,
-    PlottingTestCase,
+    assert_surface,
     bands,
     color_bar,
     curve,
@@ -36,7 +37,7 @@ from tests.plotting.pictures import (
 from tests.tensors import double
 
 
-class TestAcquisition(PlottingTestCase):
+class TestAcquisition:
     def test_surface_of_context_and_parameter(self) -> None:
         model = make_model(BinaryLaplaceGP)
         acqf = BernoulliMutualInformation(model)
@@ -46,27 +47,27 @@ class TestAcquisition(PlottingTestCase):
             with torch.no_grad():
                 return acqf(rows(0.3, v, u).unsqueeze(-2))
 
-        self.assert_surface(ax, value)
-        self.assertEqual((ax.get_xlim(), ax.get_ylim()), ((0, 2), (-1, 1)))
-        self.assertEqual((ax.get_xlabel(), ax.get_ylabel()), ("$x_{2}$", "$s$"))
-        self.assertEqual(ax.get_title(), "$x_{1}$ = 0.3")
-        self.assertEqual(color_bar(ax).get_ylabel(), "acquisition value")
-        self.assertEqual(legend(ax), ["maximum"])
+        assert_surface(ax, value)
+        assert (ax.get_xlim(), ax.get_ylim()) == ((0, 2), (-1, 1))
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("$x_{2}$", "$s$")
+        assert ax.get_title() == "$x_{1}$ = 0.3"
+        assert color_bar(ax).get_ylabel() == "acquisition value"
+        assert legend(ax) == ["maximum"]
         draw(ax)
 
     def test_curve(self) -> None:
         acqf = BernoulliMutualInformation(make_model(BinaryLaplaceGP))
         ax = plot_acquisition(acqf, SPACE, [1], [0.3, 0.8], names=["a", "b", "c"])
         x, y = curve(ax)
-        self.assertAllClose(x, torch.linspace(-1, 1, 64).double())
+        assert_all_close(x, torch.linspace(-1, 1, 64).double())
         with torch.no_grad():
-            self.assertAllClose(y, acqf(rows(0.3, x, 0.8).unsqueeze(-2)))
+            assert_all_close(y, acqf(rows(0.3, x, 0.8).unsqueeze(-2)))
         i = y.argmax()
         top = torch.stack([x[i], y[i]]).unsqueeze(0)
-        self.assertAllClose(marks(ax, "maximum"), top)
-        self.assertEqual((ax.get_xlabel(), ax.get_title()), ("b", "a = 0.3, c = 0.8"))
-        self.assertEqual(ax.get_ylabel(), "acquisition value")
-        self.assertEqual(bands(ax), [])
+        assert_all_close(marks(ax, "maximum"), top)
+        assert (ax.get_xlabel(), ax.get_title()) == ("b", "a = 0.3, c = 0.8")
+        assert ax.get_ylabel() == "acquisition value"
+        assert bands(ax) == []
 
     def test_any_function(self) -> None:
         """Called once, without gradients, in the middle and at the reference."""
@@ -79,16 +80,16 @@ class TestAcquisition(PlottingTestCase):
 
         ax = plot_acquisition(score, SPACE, dims=[0, 2], resolution=11)
         (X,) = calls
-        self.assertEqual(X.shape, (121, 1, 3))
-        self.assertTrue((X[..., 1] == 0.5).all())
-        self.assertAllClose(marks(ax, "maximum"), double([[0.5, 1.2]]))
+        assert X.shape == (121, 1, 3)
+        assert (X[..., 1] == 0.5).all()
+        assert_all_close(marks(ax, "maximum"), double([[0.5, 1.2]]))
         plot_acquisition(score, SPACE, dims=[1])
-        self.assertAllClose(calls[1][0, 0, [0, 2]], double([0.5, 1.0]))
+        assert_all_close(calls[1][0, 0, [0, 2]], double([0.5, 1.0]))
 
     def test_columns_by_default(self) -> None:
         for space, count in ((LINE, 1), (FLAT, 2), (SPACE, 2)):
             ax = plot_acquisition(lambda X: X.sum(dim=(-1, -2)), space)
-            self.assertEqual(len(of_type(ax, QuadContourSet)), count - 1)
+            assert len(of_type(ax, QuadContourSet)) == count - 1
 
     def test_duels(self) -> None:
         """Both sides are in the context along the axis."""
@@ -102,7 +103,7 @@ class TestAcquisition(PlottingTestCase):
             with torch.no_grad():
                 return acqf(torch.stack(sides, dim=-2))
 
-        self.assert_surface(ax, value)
+        assert_surface(ax, value)
 
     def test_one_side_of_a_duel(self) -> None:
         model = make_model(PreferenceLaplaceGP)
@@ -110,12 +111,12 @@ class TestAcquisition(PlottingTestCase):
         acqf = MaximallyUncertainChallenge(model, incumbent)
         ax = plot_acquisition(acqf, SPACE, dims=[0, 2], resolution=128)
         with torch.no_grad():
-            self.assert_surface(ax, lambda u, v: acqf(rows(u, 0.5, v).unsqueeze(-2)))
+            assert_surface(ax, lambda u, v: acqf(rows(u, 0.5, v).unsqueeze(-2)))
 
     def test_stock_function(self) -> None:
         model = make_model(BinaryLaplaceGP)
         model.train()
         ax = plot_acquisition(PosteriorMean(model), SPACE, dims=[0], at=[0.0, 0.6])
-        self.assertTrue(model.training)
+        assert model.training
         x, y = curve(ax)
-        self.assertAllClose(y, moments(model, rows(x, 0.5, 0.6))[0])
+        assert_all_close(y, moments(model, rows(x, 0.5, 0.6))[0])

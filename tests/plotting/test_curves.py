@@ -19,10 +19,10 @@ from botorch_binary_context.plotting import (
     plot_contexts,
     plot_psychometric_curves,
 )
+from tests.closeness import assert_all_close
 from tests.plotting.pictures import (
     SPACE,
     TWO_CONTEXTS,
-    PlottingTestCase,
     band,
     bands,
     curve,
@@ -39,22 +39,22 @@ from tests.small_models import random_model
 from tests.tensors import double, uniform
 
 
-class TestPsychometricCurves(PlottingTestCase):
+class TestPsychometricCurves:
     parameters = double([[0.2, 1.0], [0.9, 0.1]])
 
     def test_curves(self) -> None:
         model = make_model(BinaryLaplaceGP)
         ax = plot_psychometric_curves(model, SPACE, self.parameters)
-        self.assertEqual((len(ax.lines), len(bands(ax))), (2, 2))
+        assert (len(ax.lines), len(bands(ax))) == (2, 2)
         for i, (x1, x2) in enumerate(self.parameters):
             s, y = curve(ax, i)
-            self.assertAllClose(s, torch.linspace(-1, 1, 128).double())
+            assert_all_close(s, torch.linspace(-1, 1, 128).double())
             mean, deviation = moments(model, rows(x1, s, x2))
-            self.assertAllClose(y, ndtr(mean / (1 + deviation.square()).sqrt()))
-        self.assertEqual((ax.get_xlabel(), ax.get_xlim()), ("$s$", (-1.0, 1.0)))
-        self.assertEqual(ax.get_ylabel(), "success probability")
+            assert_all_close(y, ndtr(mean / (1 + deviation.square()).sqrt()))
+        assert (ax.get_xlabel(), ax.get_xlim()) == ("$s$", (-1.0, 1.0))
+        assert ax.get_ylabel() == "success probability"
         expected = ["$x_{1}$ = 0.2, $x_{2}$ = 1", "$x_{1}$ = 0.9, $x_{2}$ = 0.1"]
-        self.assertEqual(legend(ax), expected)
+        assert legend(ax) == expected
         draw(ax)
 
     def test_credible_band(self) -> None:
@@ -71,7 +71,7 @@ class TestPsychometricCurves(PlottingTestCase):
             samples = model.likelihood.probability(mean + deviation * noise)
             for bound, level in zip(band(ax), (-1, 1), strict=True):
                 expected = samples.quantile((1 + level * credible) / 2, dim=0)
-                self.assertAllClose(bound, expected, rtol=0, atol=0.01)
+                assert_all_close(bound, expected, rtol=0, atol=0.01)
 
     def test_guess_rate(self) -> None:
         model = make_model(BinaryLaplaceGP, likelihood=ProbitLikelihood(0.25))
@@ -79,11 +79,11 @@ class TestPsychometricCurves(PlottingTestCase):
         ax = plot_psychometric_curves(
             model, SPACE, self.parameters, labels=["good", "bad"], names=names
         )
-        self.assertEqual(legend(ax), ["good", "bad", "guess rate"])
-        self.assertEqual(ax.get_xlabel(), "difficulty")
-        self.assertEqual(len(ax.lines), 3)
-        self.assertEqual(ax.lines[2].get_linestyle(), ":")
-        self.assertAllClose(curve(ax, 2)[1], double([0.25, 0.25]))
+        assert legend(ax) == ["good", "bad", "guess rate"]
+        assert ax.get_xlabel() == "difficulty"
+        assert len(ax.lines) == 3
+        assert ax.lines[2].get_linestyle() == ":"
+        assert_all_close(curve(ax, 2)[1], double([0.25, 0.25]))
 
     def test_several_contexts(self) -> None:
         model = random_model(BinaryLaplaceGP, dim=3)
@@ -94,9 +94,9 @@ class TestPsychometricCurves(PlottingTestCase):
             s, y = curve(ax)
             held = [rows(s, 0.5, 1.1), rows(0.3, s, 1.1)][context_dim]
             mean, deviation = moments(model, held)
-            self.assertAllClose(y, ndtr(mean / (1 + deviation.square()).sqrt()))
-            self.assertEqual(ax.get_xlabel(), name)
-            self.assertEqual(legend(ax), ["$x$ = 1.1"])
+            assert_all_close(y, ndtr(mean / (1 + deviation.square()).sqrt()))
+            assert ax.get_xlabel() == name
+            assert legend(ax) == ["$x$ = 1.1"]
 
     def test_duels(self) -> None:
         model = make_model(PreferenceLaplaceGP)
@@ -106,46 +106,46 @@ class TestPsychometricCurves(PlottingTestCase):
             )
             other = recommend(model, SPACE) if opponent is None else double(opponent)
             s, y = curve(ax)
-            self.assertAllClose(y, preference(model, rows(0.2, s, 1.0), other))
-            self.assertIn("preferred to", ax.get_ylabel())
+            assert_all_close(y, preference(model, rows(0.2, s, 1.0), other))
+            assert "preferred to" in ax.get_ylabel()
 
 
-class TestBestSoFar(PlottingTestCase):
+class TestBestSoFar:
     def test_repetitions(self) -> None:
         values = uniform(5, 7)
         ax = plot_best_so_far(values)
         x, y = curve(ax)
-        self.assertAllClose(x, torch.arange(1, 8).double())
-        self.assertAllClose(y, values.mean(dim=0))
+        assert_all_close(x, torch.arange(1, 8).double())
+        assert_all_close(y, values.mean(dim=0))
         error = values.std(dim=0) / math.sqrt(5)
         low, high = band(ax)
-        self.assertAllClose(low, y - error)
-        self.assertAllClose(high, y + error)
-        self.assertEqual((ax.get_xlabel(), ax.get_ylabel()), ("trial", "best so far"))
-        self.assertEqual(legend(ax), [])
+        assert_all_close(low, y - error)
+        assert_all_close(high, y + error)
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("trial", "best so far")
+        assert legend(ax) == []
 
     def test_one_run(self) -> None:
         values = double([1.0, 3.0, 2.0])
         for run in (values, values.unsqueeze(0), values.numpy(), values.tolist()):
             ax = plot_best_so_far(run, label="run")
-            self.assertAllClose(curve(ax)[1], values)
-            self.assertEqual(bands(ax), [])
-            self.assertEqual(legend(ax), ["run"])
+            assert_all_close(curve(ax)[1], values)
+            assert bands(ax) == []
+            assert legend(ax) == ["run"]
 
     def test_comparison(self) -> None:
         """One method after the other on the same axes, in colors of their own."""
         ax = plot_best_so_far(uniform(4, 6), label="first")
         plot_best_so_far(uniform(3, 6, seed=1), label="second", optimum=2.0, ax=ax)
-        self.assertEqual(legend(ax), ["first", "second", "optimum"])
-        self.assertEqual((len(ax.lines), len(bands(ax))), (3, 2))
+        assert legend(ax) == ["first", "second", "optimum"]
+        assert (len(ax.lines), len(bands(ax))) == (3, 2)
         colors = [line.get_color() for line in ax.lines]
-        self.assertEqual(len(set(colors)), 3)
-        self.assertEqual(ax.lines[2].get_linestyle(), "--")
-        self.assertAllClose(curve(ax, 2)[1], double([2.0, 2.0]))
+        assert len(set(colors)) == 3
+        assert ax.lines[2].get_linestyle() == "--"
+        assert_all_close(curve(ax, 2)[1], double([2.0, 2.0]))
         draw(ax)
 
 
-class TestContexts(PlottingTestCase):
+class TestContexts:
     def test_outcomes(self) -> None:
         contexts, outcomes = uniform(9, 1), double([0, 1, 1, 0, 1, 0, 0, 1, 1])
         for labels in (outcomes, outcomes.unsqueeze(-1)):
@@ -153,24 +153,24 @@ class TestContexts(PlottingTestCase):
                 ax = plot_contexts(s, labels, SPACE)
                 steps = torch.arange(1, 10).double()
                 points = torch.stack([steps, contexts.squeeze(-1)], dim=-1)
-                self.assertAllClose(marks(ax, "passed"), points[outcomes == 1])
-                self.assertAllClose(marks(ax, "failed"), points[outcomes == 0])
-                self.assertAllClose(torch.stack(curve(ax), dim=-1), points)
-                self.assertEqual(legend(ax), ["passed", "failed", "reference"])
-                self.assertEqual(ax.lines[1].get_linestyle(), "--")
-                self.assertAllClose(curve(ax, 1)[1], double([0.5, 0.5]))
-        self.assertEqual((ax.get_xlabel(), ax.get_ylabel()), ("trial", "context"))
+                assert_all_close(marks(ax, "passed"), points[outcomes == 1])
+                assert_all_close(marks(ax, "failed"), points[outcomes == 0])
+                assert_all_close(torch.stack(curve(ax), dim=-1), points)
+                assert legend(ax) == ["passed", "failed", "reference"]
+                assert ax.lines[1].get_linestyle() == "--"
+                assert_all_close(curve(ax, 1)[1], double([0.5, 0.5]))
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("trial", "context")
         draw(ax)
 
     def test_contexts_alone(self) -> None:
         ax = plot_contexts(uniform(9, 1))
-        self.assertEqual(len(of_type(ax, PathCollection)), 1)
-        self.assertEqual(len(of_type(ax, PathCollection)[0].get_offsets()), 9)
-        self.assertEqual((len(ax.lines), legend(ax)), (1, []))
+        assert len(of_type(ax, PathCollection)) == 1
+        assert len(of_type(ax, PathCollection)[0].get_offsets()) == 9
+        assert (len(ax.lines), legend(ax)) == (1, [])
 
     def test_one_of_several(self) -> None:
         contexts = uniform(9, 2)
         ax = plot_contexts(contexts, space=TWO_CONTEXTS, context_dim=1)
-        self.assertAllClose(curve(ax)[1], contexts[:, 1])
-        self.assertAllClose(curve(ax, 1)[1], double([0.5, 0.5]))
-        self.assertEqual(legend(ax), ["reference"])
+        assert_all_close(curve(ax)[1], contexts[:, 1])
+        assert_all_close(curve(ax, 1)[1], double([0.5, 0.5]))
+        assert legend(ax) == ["reference"]

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import matplotlib.pyplot as plt
+import pytest
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 from botorch.models.transforms import Normalize
@@ -34,7 +35,6 @@ from tests.plotting.pictures import (
     FLAT,
     MODEL_PLOTS,
     SPACE,
-    PlottingTestCase,
     make_model,
 )
 from tests.small_models import MODEL_CLASSES, AnyModel, random_model
@@ -58,7 +58,7 @@ def every_plot(
     ]
 
 
-class TestAxes(PlottingTestCase):
+class TestAxes:
     def every_plot(self) -> list[Callable[..., Axes]]:
         return [
             *every_plot(make_model(BinaryLaplaceGP)),
@@ -70,32 +70,32 @@ class TestAxes(PlottingTestCase):
         for plot in self.every_plot():
             figure = Figure()
             ax = figure.subplots()
-            self.assertIs(plot(ax=ax), ax)
-            self.assertIs(ax.figure, figure)
+            assert plot(ax=ax) is ax
+            assert ax.figure is figure
 
     def test_subfigure(self) -> None:
         for plot in self.every_plot():
             subfigure: Any = Figure().subfigures()
             ax = subfigure.subplots()
-            self.assertIs(plot(ax=ax).figure, subfigure)
+            assert plot(ax=ax).figure is subfigure
 
     def test_new_figure(self) -> None:
         """``pyplot`` knows nothing of it."""
         before = plt.get_fignums()
         for plot in self.every_plot():
             first, second = plot(), plot()
-            self.assertIsNot(first.figure, second.figure)
-        self.assertEqual(plt.get_fignums(), before)
+            assert first.figure is not second.figure
+        assert plt.get_fignums() == before
 
     def test_colors_of_axes_with_data(self) -> None:
         ax = Figure().subplots()
         ax.set_prop_cycle(color=["red", "lime"])
         ax.plot([0, 1], [0, 1])
         plot_best_so_far(uniform(3), ax=ax)
-        self.assertEqual([line.get_color() for line in ax.lines], ["red", "lime"])
+        assert [line.get_color() for line in ax.lines] == ["red", "lime"]
 
 
-class TestModelIsLeftAlone(PlottingTestCase):
+class TestModelIsLeftAlone:
     def test_state(self) -> None:
         for model_class, train in product(MODEL_CLASSES, (True, False)):
             transform = Normalize(3, bounds=BOUNDS)
@@ -105,26 +105,26 @@ class TestModelIsLeftAlone(PlottingTestCase):
             inputs, random = model.train_inputs[0].clone(), torch.get_rng_state()
             for plot in every_plot(model):
                 plot()
-                self.assertEqual(model.training, train)
-                self.assertTrue(torch.equal(model.train_inputs[0], inputs))
-                self.assertTrue(all(p.requires_grad for p in model.parameters()))
-                self.assertTrue(all(p.grad is None for p in model.parameters()))
+                assert model.training == train
+                assert torch.equal(model.train_inputs[0], inputs)
+                assert all(p.requires_grad for p in model.parameters())
+                assert all(p.grad is None for p in model.parameters())
                 for key, value in model.state_dict().items():
-                    self.assertTrue(torch.equal(value, state[key]))
-            self.assertTrue(torch.equal(torch.get_rng_state(), random))
+                    assert torch.equal(value, state[key])
+            assert torch.equal(torch.get_rng_state(), random)
 
     def test_no_gradients(self) -> None:
         with evaluating(make_model(BinaryLaplaceGP), SPACE):
-            self.assertFalse(torch.is_grad_enabled())
-        self.assertTrue(torch.is_grad_enabled())
+            assert not torch.is_grad_enabled()
+        assert torch.is_grad_enabled()
 
     def test_after_an_error(self) -> None:
         model = make_model(BinaryLaplaceGP)
         model.train()
-        with self.assertRaises(InputDataError):
+        with pytest.raises(InputDataError):
             plot_posterior_mean(model, SPACE, context=[1.0, 2.0])
-        self.assertTrue(model.training)
-        self.assertTrue(torch.is_grad_enabled())
+        assert model.training
+        assert torch.is_grad_enabled()
 
     def test_device(self) -> None:
         for model_class in MODEL_CLASSES:
@@ -141,23 +141,23 @@ class TestModelIsLeftAlone(PlottingTestCase):
                 plot()
 
 
-class TestErrors(PlottingTestCase):
+class TestErrors:
     def check(
         self, message: str, plots: Sequence[Callable[..., Any]], **kwargs: Any
     ) -> None:
         """Every one refuses the arguments, before it has drawn anything."""
         for plot in plots:
             ax = Figure().subplots()
-            with self.assertRaisesRegex(InputDataError, message):
+            with pytest.raises(InputDataError, match=message):
                 plot(ax=ax, **kwargs)
-            self.assertFalse(ax.has_data())
+            assert not ax.has_data()
 
     def test_batch(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, dim=3, batch_shape=(2,))
             for plot in every_plot(model):
                 message = "Expected ``model`` to be one model, .* shape \\[2\\]"
-                with self.assertRaisesRegex(UnsupportedError, message):
+                with pytest.raises(UnsupportedError, match=message):
                     plot()
 
     def test_space(self) -> None:
@@ -191,7 +191,7 @@ class TestErrors(PlottingTestCase):
     def test_opponent(self) -> None:
         model = make_model(BinaryLaplaceGP)
         message = "Expected ``opponent`` to be None for a model of pass/fail outcomes"
-        with self.assertRaisesRegex(UnsupportedError, message):
+        with pytest.raises(UnsupportedError, match=message):
             plot_success_probability(model, SPACE, opponent=[0.1, 0.2])
         duels = make_model(PreferenceLaplaceGP)
         acqf = BernoulliMutualInformation(duels)
@@ -206,7 +206,7 @@ class TestErrors(PlottingTestCase):
 
     def test_acquisition_values(self) -> None:
         message = "``acqf`` to give one value for each of 64 candidates.* \\[64, 1\\]"
-        with self.assertRaisesRegex(InputDataError, message):
+        with pytest.raises(InputDataError, match=message):
             plot_acquisition(lambda X: X.sum(dim=-1), FLAT, resolution=8)
 
     def test_psychometric_curves(self) -> None:

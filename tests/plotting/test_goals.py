@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 
@@ -19,11 +20,11 @@ from botorch_binary_context.plotting import (
     plot_goal,
     plot_threshold_map,
 )
+from tests.closeness import assert_all_close
 from tests.goals.problems import SPACE as WIDE
 from tests.goals.problems import make_model as make_wide_model
 from tests.plotting.pictures import (
     SPACE,
-    PlottingTestCase,
     band,
     contour,
     curve,
@@ -36,7 +37,7 @@ from tests.tensors import double, uniform
 GOAL = WorstContext([-0.5, 0.2, 0.9])
 
 
-class TestPlotGoal(PlottingTestCase):
+class TestPlotGoal:
     def test_curve(self) -> None:
         for model_class in MODEL_CLASSES:
             model = make_model(model_class)
@@ -46,51 +47,51 @@ class TestPlotGoal(PlottingTestCase):
             parameters = torch.stack([best[0].expand(16), x], dim=-1)
             with torch.no_grad():
                 mean, variance = GOAL.moments(model, SPACE, parameters)
-            self.assertAllClose(y, mean)
+            assert_all_close(y, mean)
             low, high = band(ax)
-            self.assertAllClose(low, mean - 2 * variance.sqrt())
-            self.assertAllClose(high, mean + 2 * variance.sqrt())
-            self.assertAllClose(marks(ax, "recommended")[0, 0], best[1])
-            self.assertEqual(ax.get_ylabel(), "WorstContext")
-            self.assertEqual(ax.get_title(), f"$x_{{1}}$ = {float(best[0]):.3g}")
+            assert_all_close(low, mean - 2 * variance.sqrt())
+            assert_all_close(high, mean + 2 * variance.sqrt())
+            assert_all_close(marks(ax, "recommended")[0, 0], best[1])
+            assert ax.get_ylabel() == "WorstContext"
+            assert ax.get_title() == f"$x_{{1}}$ = {float(best[0]):.3g}"
 
     def test_surface(self) -> None:
         model = make_model(BinaryLaplaceGP)
         ax = plot_goal(model, SPACE, GOAL, resolution=8)
         best = recommend(model, SPACE, goal=GOAL)
-        self.assertAllClose(marks(ax, "recommended")[0], best)
+        assert_all_close(marks(ax, "recommended")[0], best)
         contour(ax)
 
 
-class TestPlotBestSetting(PlottingTestCase):
+class TestPlotBestSetting:
     def test_curve(self) -> None:
         model = make_wide_model("duels")
         ax = plot_best_setting(model, WIDE, parameter=1, resolution=5)
         x, y = curve(ax)
-        self.assertAllClose(x, torch.linspace(0, 1, 5, dtype=torch.double))
+        assert_all_close(x, torch.linspace(0, 1, 5, dtype=torch.double))
         for s, best in zip(x, y, strict=True):
             expected = recommend(model, WIDE, goal=AtContext(s))[1]
-            self.assertAllClose(best, expected, atol=1e-4)
-        self.assertEqual(ax.get_xlabel(), "$s$")
-        self.assertEqual(ax.get_ylabel(), "best $x_{2}$")
+            assert_all_close(best, expected, atol=1e-4)
+        assert ax.get_xlabel() == "$s$"
+        assert ax.get_ylabel() == "best $x_{2}$"
 
     def test_batch_of_models(self) -> None:
         model = make_wide_model("outcomes", (2,))
         best = recommend_for_contexts(model, WIDE, [0.1, 0.5, 0.9])
-        self.assertEqual(best.shape, (3, 2, 2))
+        assert best.shape == (3, 2, 2)
         for i, s in enumerate((0.1, 0.5, 0.9)):
             expected = recommend(model, WIDE, goal=AtContext(s))
-            self.assertAllClose(best[i], expected, atol=1e-4)
+            assert_all_close(best[i], expected, atol=1e-4)
 
     def test_mistakes(self) -> None:
         model = make_model(BinaryLaplaceGP)
-        with self.assertRaisesRegex(InputDataError, "``parameter`` .* but got 2"):
+        with pytest.raises(InputDataError, match="``parameter`` .* but got 2"):
             plot_best_setting(model, SPACE, parameter=2)
-        with self.assertRaisesRegex(InputDataError, "``context`` .* but got 1"):
+        with pytest.raises(InputDataError, match="``context`` .* but got 1"):
             plot_best_setting(model, SPACE, context=1)
 
 
-class TestPlotThresholdMap(PlottingTestCase):
+class TestPlotThresholdMap:
     space = ContextSpace(double([[-1.0, 0.0], [1.0, 1.0]]), [0], [0.0])
 
     def model(self):
@@ -107,19 +108,19 @@ class TestPlotThresholdMap(PlottingTestCase):
         expected = threshold_map(
             model, self.space, 0.6, x.unsqueeze(-1), 0.8, num_samples=None
         )
-        self.assertAllClose(y, expected.center)
+        assert_all_close(y, expected.center)
         low, high = band(ax)
-        self.assertAllClose(low, expected.low.clamp(-1, 1))
-        self.assertAllClose(high, expected.high.clamp(-1, 1))
-        self.assertEqual(ax.get_ylabel(), "threshold of $s$")
-        self.assertEqual(ax.get_xlabel(), "$x$")
+        assert_all_close(low, expected.low.clamp(-1, 1))
+        assert_all_close(high, expected.high.clamp(-1, 1))
+        assert ax.get_ylabel() == "threshold of $s$"
+        assert ax.get_xlabel() == "$x$"
 
     def test_surface(self) -> None:
         model = make_model(BinaryLaplaceGP)
         ax = plot_threshold_map(model, SPACE, num_samples=None, resolution=6)
         contour(ax)
-        self.assertEqual(ax.get_ylabel(), "$x_{2}$")
+        assert ax.get_ylabel() == "$x_{2}$"
 
     def test_duels_have_none(self) -> None:
-        with self.assertRaisesRegex(UnsupportedError, "pass/fail outcomes"):
+        with pytest.raises(UnsupportedError, match="pass/fail outcomes"):
             plot_threshold_map(make_model(PreferenceLaplaceGP), SPACE)

@@ -24,13 +24,14 @@ from botorch_binary_context.plotting import (
     plot_posterior_mean,
     plot_success_probability,
 )
+from tests.closeness import assert_all_close
 from tests.plotting.pictures import (
     BOUNDS,
     FLAT,
     LINE,
     MODEL_PLOTS,
     SPACE,
-    PlottingTestCase,
+    assert_surface,
     band,
     bands,
     color_bar,
@@ -49,24 +50,24 @@ from tests.small_models import MODEL_CLASSES, random_model
 from tests.tensors import double
 
 
-class TestPosteriorMean(PlottingTestCase):
+class TestPosteriorMean:
     def test_curve(self) -> None:
         for model_class in MODEL_CLASSES:
             model = make_model(model_class)
             best = recommend(model, SPACE)
             ax = plot_posterior_mean(model, SPACE, dims=[1], resolution=21)
             x, y = curve(ax)
-            self.assertAllClose(x, torch.linspace(0, 2, 21).double())
+            assert_all_close(x, torch.linspace(0, 2, 21).double())
             mean, deviation = moments(model, rows(best[0], 0.5, x))
-            self.assertAllClose(y, mean)
+            assert_all_close(y, mean)
             low, high = band(ax)
-            self.assertAllClose(low, mean - 2 * deviation)
-            self.assertAllClose(high, mean + 2 * deviation)
-            self.assertEqual((len(ax.lines), len(bands(ax))), (1, 1))
-            self.assertEqual(ax.get_xlabel(), "$x_{2}$")
-            self.assertEqual(ax.get_ylabel(), "posterior mean")
-            self.assertEqual(ax.get_title(), f"$x_{{1}}$ = {best[0]:.3g}, $s$ = 0.5")
-            self.assertEqual(ax.get_xlim(), (0.0, 2.0))
+            assert_all_close(low, mean - 2 * deviation)
+            assert_all_close(high, mean + 2 * deviation)
+            assert (len(ax.lines), len(bands(ax))) == (1, 1)
+            assert ax.get_xlabel() == "$x_{2}$"
+            assert ax.get_ylabel() == "posterior mean"
+            assert ax.get_title() == f"$x_{{1}}$ = {best[0]:.3g}, $s$ = 0.5"
+            assert ax.get_xlim() == (0.0, 2.0)
             draw(ax)
 
     def test_star_on_the_curve(self) -> None:
@@ -75,32 +76,32 @@ class TestPosteriorMean(PlottingTestCase):
         ax = plot_posterior_mean(model, SPACE, dims=[0], resolution=401)
         top, _ = moments(model, rows(best[0], 0.5, best[1]).unsqueeze(0))
         expected = torch.stack([best[0], top[0]]).unsqueeze(0)
-        self.assertAllClose(marks(ax, "recommended"), expected, atol=1e-3)
+        assert_all_close(marks(ax, "recommended"), expected, atol=1e-3)
 
     def test_surface(self) -> None:
         for model_class in MODEL_CLASSES:
             model = make_model(model_class)
             ax = plot_posterior_mean(model, SPACE)
-            self.assert_surface(
+            assert_surface(
                 ax, lambda u, v, model=model: moments(model, rows(u, 0.5, v))[0]
             )
-            self.assertEqual((ax.get_xlim(), ax.get_ylim()), ((0, 1), (0, 2)))
-            self.assertEqual(ax.get_xlabel(), "$x_{1}$")
-            self.assertEqual(ax.get_ylabel(), "$x_{2}$")
-            self.assertEqual(ax.get_title(), "$s$ = 0.5")
-            self.assertEqual(color_bar(ax).get_ylabel(), "posterior mean")
+            assert (ax.get_xlim(), ax.get_ylim()) == ((0, 1), (0, 2))
+            assert ax.get_xlabel() == "$x_{1}$"
+            assert ax.get_ylabel() == "$x_{2}$"
+            assert ax.get_title() == "$s$ = 0.5"
+            assert color_bar(ax).get_ylabel() == "posterior mean"
             star = marks(ax, "recommended")
-            self.assertAllClose(star, recommend(model, SPACE).unsqueeze(0))
+            assert_all_close(star, recommend(model, SPACE).unsqueeze(0))
             draw(ax)
 
     def test_other_side_first(self) -> None:
         model = make_model(BinaryLaplaceGP)
         ax = plot_posterior_mean(model, SPACE, dims=(1, 0), context=-0.5)
-        self.assert_surface(ax, lambda u, v: moments(model, rows(v, -0.5, u))[0])
-        self.assertEqual((ax.get_xlim(), ax.get_ylim()), ((0, 2), (0, 1)))
-        self.assertEqual(ax.get_xlabel(), "$x_{2}$")
+        assert_surface(ax, lambda u, v: moments(model, rows(v, -0.5, u))[0])
+        assert (ax.get_xlim(), ax.get_ylim()) == ((0, 2), (0, 1))
+        assert ax.get_xlabel() == "$x_{2}$"
         best = recommend(model, SPACE)
-        self.assertAllClose(marks(ax, "recommended"), best.flip(0).unsqueeze(0))
+        assert_all_close(marks(ax, "recommended"), best.flip(0).unsqueeze(0))
 
     def test_where_the_rest_is_held(self) -> None:
         model = make_model(BinaryLaplaceGP)
@@ -110,9 +111,9 @@ class TestPosteriorMean(PlottingTestCase):
         ):
             ax = plot_posterior_mean(model, SPACE, [1], at, context, names)
             x, y = curve(ax)
-            self.assertAllClose(y, moments(model, rows(0.9, -0.3, x))[0])
-            self.assertEqual(ax.get_xlabel(), "offset")
-            self.assertEqual(ax.get_title(), "gain = 0.9, noise = -0.3")
+            assert_all_close(y, moments(model, rows(0.9, -0.3, x))[0])
+            assert ax.get_xlabel() == "offset"
+            assert ax.get_title() == "gain = 0.9, noise = -0.3"
 
     def test_many_columns_held(self) -> None:
         """Four on a line of the title."""
@@ -121,18 +122,18 @@ class TestPosteriorMean(PlottingTestCase):
         ax = plot_posterior_mean(model, ContextSpace(bounds), [0], [0.5] * 7)
         first, second = ax.get_title().split("\n")
         expected = [f"$x_{{{i}}}$ = 0.5" for i in range(2, 8)]
-        self.assertEqual(first.split(", "), expected[:4])
-        self.assertEqual(second.split(", "), expected[4:])
+        assert first.split(", ") == expected[:4]
+        assert second.split(", ") == expected[4:]
 
     def test_spaces_without_contexts(self) -> None:
         for space, default in ((LINE, 1), (FLAT, 2)):
             for plot in MODEL_PLOTS:
                 model = random_model(BinaryLaplaceGP, dim=space.dim)
                 ax = plot(model, space)
-                self.assertEqual(len(of_type(ax, QuadContourSet)), default - 1)
-                self.assertEqual(len(ax.lines), 2 - default)
-                self.assertEqual(ax.get_title(), "")
-                self.assertEqual(ax.get_xlabel(), "$x$" if default == 1 else "$x_{1}$")
+                assert len(of_type(ax, QuadContourSet)) == default - 1
+                assert len(ax.lines) == 2 - default
+                assert ax.get_title() == ""
+                assert ax.get_xlabel() == ("$x$" if default == 1 else "$x_{1}$")
 
     def test_input_transform(self) -> None:
         """Values and data are those of the inputs before the transform."""
@@ -145,13 +146,13 @@ class TestPosteriorMean(PlottingTestCase):
                 ax = plot_posterior_mean(model, SPACE)
                 shown = torch.cat([marks(ax, label) for label in legend(ax)[1:]])
                 expected = data[:, [0, 2]].sort(dim=0).values
-                self.assertAllClose(shown.sort(dim=0).values, expected)
-                self.assert_surface(
+                assert_all_close(shown.sort(dim=0).values, expected)
+                assert_surface(
                     ax, lambda u, v, model=model: moments(model, rows(u, 0.5, v))[0]
                 )
 
 
-class TestSuccessProbability(PlottingTestCase):
+class TestSuccessProbability:
     def test_curve(self) -> None:
         """``γ + (1 - γ - λ) Φ(μ / sqrt(1 + σ²))``, and ``Φ`` of ``μ ± 2σ``."""
         for guess, lapse in ((0.0, 0.0), (0.25, 0.05)):
@@ -162,11 +163,11 @@ class TestSuccessProbability(PlottingTestCase):
             mean, deviation = moments(model, rows(x, 0.5, 1.2))
             scale = 1 - guess - lapse
             h = mean / (1 + deviation.square()).sqrt()
-            self.assertAllClose(y, guess + scale * ndtr(h), rtol=1e-9)
+            assert_all_close(y, guess + scale * ndtr(h), rtol=1e-9)
             low, high = band(ax)
-            self.assertAllClose(low, guess + scale * ndtr(mean - 2 * deviation))
-            self.assertAllClose(high, guess + scale * ndtr(mean + 2 * deviation))
-            self.assertEqual(ax.get_ylabel(), "success probability")
+            assert_all_close(low, guess + scale * ndtr(mean - 2 * deviation))
+            assert_all_close(high, guess + scale * ndtr(mean + 2 * deviation))
+            assert ax.get_ylabel() == "success probability"
 
     def test_surface(self) -> None:
         model = make_model(BinaryLaplaceGP, likelihood=ProbitLikelihood(0.25, 0.05))
@@ -176,10 +177,10 @@ class TestSuccessProbability(PlottingTestCase):
             mean, deviation = moments(model, rows(u, -1.0, v))
             return 0.25 + 0.7 * ndtr(mean / (1 + deviation.square()).sqrt())
 
-        self.assert_surface(ax, probability)
-        self.assertEqual(contour(ax).get_clim(), (0.0, 1.0))
-        self.assertEqual(color_bar(ax).get_ylabel(), "success probability")
-        self.assertEqual(color_bar(ax).get_ylim(), (0.0, 1.0))
+        assert_surface(ax, probability)
+        assert contour(ax).get_clim() == (0.0, 1.0)
+        assert color_bar(ax).get_ylabel() == "success probability"
+        assert color_bar(ax).get_ylim() == (0.0, 1.0)
         draw(ax)
 
     def test_opponent(self) -> None:
@@ -194,14 +195,14 @@ class TestSuccessProbability(PlottingTestCase):
             ax = plot_success_probability(model, SPACE, [0], resolution=401, **options)
             x, y = curve(ax)
             expected = preference(model, rows(x, 1.0, best[1]), other)
-            self.assertAllClose(y, expected)
-            self.assertEqual(ax.get_ylabel(), label)
+            assert_all_close(y, expected)
+            assert ax.get_ylabel() == label
             if opponent is None:  # the best against itself
                 star = marks(ax, "recommended")[0]
-                self.assertAllClose(star, double([best[0], 0.5]), atol=1e-4)
+                assert_all_close(star, double([best[0], 0.5]), atol=1e-4)
             ax = plot_success_probability(model, SPACE, **options)
-            self.assertEqual(color_bar(ax).get_ylabel(), label)
-            self.assert_surface(
+            assert color_bar(ax).get_ylabel() == label
+            assert_surface(
                 ax, lambda u, v, z=other: preference(model, rows(u, 1.0, v), z)
             )
 
@@ -217,61 +218,59 @@ class TestSuccessProbability(PlottingTestCase):
             np.testing.assert_allclose(heights, outcome, atol=1e-9)
 
 
-class TestTrials(PlottingTestCase):
+class TestTrials:
     def test_outcomes(self) -> None:
         model = make_model(BinaryLaplaceGP)
         X, passed = model.train_inputs[0], model.train_targets == 1
-        self.assertTrue(0 < passed.sum() < len(X))
+        assert 0 < passed.sum() < len(X)
         for plot in MODEL_PLOTS:
             ax = plot(model, SPACE)
-            self.assertEqual(legend(ax), ["recommended", "passed", "failed"])
-            self.assertAllClose(marks(ax, "passed"), X[passed][:, [0, 2]])
-            self.assertAllClose(marks(ax, "failed"), X[~passed][:, [0, 2]])
+            assert legend(ax) == ["recommended", "passed", "failed"]
+            assert_all_close(marks(ax, "passed"), X[passed][:, [0, 2]])
+            assert_all_close(marks(ax, "failed"), X[~passed][:, [0, 2]])
             ax = plot(model, SPACE, dims=[1])
-            self.assertAllClose(marks(ax, "passed")[:, 0], X[passed, 2])
-            self.assertAllClose(marks(ax, "failed")[:, 0], X[~passed, 2])
-            self.assertTrue((marks(ax, "passed")[:, 1] > 0.9).all())
-            self.assertTrue((marks(ax, "failed")[:, 1] < 0.1).all())
+            assert_all_close(marks(ax, "passed")[:, 0], X[passed, 2])
+            assert_all_close(marks(ax, "failed")[:, 0], X[~passed, 2])
+            assert (marks(ax, "passed")[:, 1] > 0.9).all()
+            assert (marks(ax, "failed")[:, 1] < 0.1).all()
 
     def test_marker_and_color(self) -> None:
         ax = plot_posterior_mean(make_model(BinaryLaplaceGP), SPACE)
         star, passed, failed = of_type(ax, PathCollection)
         for one, other in ((star, passed), (star, failed), (passed, failed)):
-            self.assertNotEqual(
-                one.get_facecolor().tolist(), other.get_facecolor().tolist()
-            )
+            assert one.get_facecolor().tolist() != other.get_facecolor().tolist()
             shapes = [c.get_paths()[0].vertices for c in (one, other)]
-            self.assertFalse(np.array_equal(*shapes))
+            assert not np.array_equal(*shapes)
 
     def test_duels(self) -> None:
         model = make_model(PreferenceLaplaceGP)
         pairs, first = model.train_inputs[0], model.train_targets == 1
-        self.assertTrue(0 < first.sum() < len(pairs))
+        assert 0 < first.sum() < len(pairs)
         winners = torch.stack(
             [pair[0 if won else 1] for pair, won in zip(pairs, first, strict=True)]
         )
         losers = pairs.sum(dim=1) - winners
         for plot in MODEL_PLOTS:
             ax = plot(model, SPACE)
-            self.assertEqual(legend(ax), ["recommended", "won", "lost"])
-            self.assertAllClose(marks(ax, "won"), winners[:, [0, 2]])
-            self.assertAllClose(marks(ax, "lost"), losers[:, [0, 2]])
+            assert legend(ax) == ["recommended", "won", "lost"]
+            assert_all_close(marks(ax, "won"), winners[:, [0, 2]])
+            assert_all_close(marks(ax, "lost"), losers[:, [0, 2]])
             self.assert_joined(ax, winners[:, [0, 2]], losers[:, [0, 2]])
             ax = plot(model, SPACE, dims=[0])
-            self.assertAllClose(marks(ax, "won")[:, 0], winners[:, 0])
+            assert_all_close(marks(ax, "won")[:, 0], winners[:, 0])
             self.assert_joined(ax, marks(ax, "won"), marks(ax, "lost"))
 
     def assert_joined(self, ax: Axes, winners: Tensor, losers: Tensor) -> None:
         (lines,) = of_type(ax, LineCollection)
         segments = torch.from_numpy(np.stack(lines.get_segments()))
-        self.assertAllClose(segments, torch.stack([winners, losers], dim=1))
+        assert_all_close(segments, torch.stack([winners, losers], dim=1))
 
     def test_left_out(self) -> None:
         for model_class, plot in product(MODEL_CLASSES, MODEL_PLOTS):
             ax = plot(make_model(model_class), SPACE, show_data=False)
-            self.assertEqual(legend(ax), ["recommended"])
-            self.assertEqual(len(of_type(ax, PathCollection)), 1)
-            self.assertEqual(of_type(ax, LineCollection), [])
+            assert legend(ax) == ["recommended"]
+            assert len(of_type(ax, PathCollection)) == 1
+            assert of_type(ax, LineCollection) == []
 
     def test_outside_of_the_box(self) -> None:
         model = make_model(BinaryLaplaceGP)
@@ -280,10 +279,11 @@ class TestTrials(PlottingTestCase):
         ax = plot_posterior_mean(model, space)
         X = model.train_inputs[0]
         inside = (X[:, 0] <= 0.7) & (X[:, 2] >= 0.5)
-        self.assertTrue(0 < inside.sum() < len(X))
+        assert 0 < inside.sum() < len(X)
         shown = torch.cat([marks(ax, "passed"), marks(ax, "failed")])
-        self.assertEqual(len(shown), int(inside.sum()))
-        self.assertTrue((shown[:, 0] <= 0.7).all() and (shown[:, 1] >= 0.5).all())
+        assert len(shown) == int(inside.sum())
+        assert (shown[:, 0] <= 0.7).all()
+        assert (shown[:, 1] >= 0.5).all()
 
     def test_no_trials(self) -> None:
         for model_class, plot, dims in product(
@@ -291,5 +291,5 @@ class TestTrials(PlottingTestCase):
         ):
             ax = plot(make_model(model_class, n=0), SPACE, dims=dims, resolution=8)
             for label in legend(ax)[1:]:
-                self.assertEqual(len(marks(ax, label)), 0)
+                assert len(marks(ax, label)) == 0
             draw(ax)

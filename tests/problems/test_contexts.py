@@ -3,6 +3,7 @@ from __future__ import annotations
 import copy
 import pickle
 
+import pytest
 import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -26,7 +27,6 @@ from botorch_binary_context.problems import (
 )
 from tests.derivatives import finite_difference, jacobian
 from tests.devices import RequireDevice
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 ProblemClass = (
@@ -57,7 +57,7 @@ def performance(name: str, parameters: Tensor) -> Tensor:
     return make_objective(name)(low + (high - low) * parameters)
 
 
-class TestSpace(StrictTestCase):
+class TestSpace:
     def test_bounds(self) -> None:
         for problem_class, context, reference in (
             (BinaryContextProblem, (0.0, 1.0), 1.0),
@@ -66,46 +66,46 @@ class TestSpace(StrictTestCase):
         ):
             for name, dim in (("Forrester et al (2008)", 1), ("Hartmann 6D", 6)):
                 space = problem_class(make_objective(name)).space
-                self.assertEqual(space.dim, dim + 1)
-                self.assertEqual(space.context_dims, (0,))
-                self.assertEqual(space.context_bounds.flatten().tolist(), [*context])
+                assert space.dim == dim + 1
+                assert space.context_dims == (0,)
+                assert space.context_bounds.flatten().tolist() == [*context]
                 unit = [[0.0] * dim, [1.0] * dim]
-                self.assertEqual(space.parameter_bounds.tolist(), unit)
-                self.assertEqual(space.reference_context.tolist(), [reference])
+                assert space.parameter_bounds.tolist() == unit
+                assert space.reference_context.tolist() == [reference]
 
     def test_follows_the_objective(self) -> None:
         for problem_class in CLASSES:
             problem = problem_class(make_objective("Levy"))
-            self.assertEqual(problem.space.bounds.dtype, torch.double)
+            assert problem.space.bounds.dtype == torch.double
             problem.to(torch.float)
-            self.assertEqual(problem.space.bounds.dtype, torch.float)
+            assert problem.space.bounds.dtype == torch.float
 
 
-class TestScore(StrictTestCase):
-    def test_score(self) -> None:
+class TestScore:
+    def test_score(self, subtests: pytest.Subtests) -> None:
         for problem_class in CLASSES:
             for name, benchmark in BENCHMARKS.items():
                 problem = problem_class(make_objective(name))
                 parameters = uniform(2, 3, benchmark.dim)
-                with self.subTest(name):
+                with subtests.test(name):
                     found = problem.score(parameters)
-                    self.assertEqual(found.shape, (2, 3))
+                    assert found.shape == (2, 3)
                     torch.testing.assert_close(found, performance(name, parameters))
 
-    def test_optimal_score(self) -> None:
+    def test_optimal_score(self, subtests: pytest.Subtests) -> None:
         for name in BENCHMARKS:
             objective = make_objective(name)
             problem = BinaryContextProblem(objective)
             low, high = objective.bounds
             optimizers = torch.as_tensor(objective.function.optimizers)
             parameters = (optimizers - low) / (high - low)
-            with self.subTest(name):
-                self.assertEqual(problem.optimal_score, objective.optimal_value)
+            with subtests.test(name):
+                assert problem.optimal_score == objective.optimal_value
                 best = problem.score(parameters)
                 expected = torch.full_like(best, problem.optimal_score)
                 torch.testing.assert_close(best, expected, rtol=0, atol=1e-9)
 
-    def test_corners_of_the_cube(self) -> None:
+    def test_corners_of_the_cube(self, subtests: pytest.Subtests) -> None:
         # Rounding must not take them out of the box.
         for dtype in (torch.float, torch.double):
             for name, benchmark in BENCHMARKS.items():
@@ -117,22 +117,22 @@ class TestScore(StrictTestCase):
                 for module in (objective, copy.deepcopy(objective).to(dtype)):
                     problem = ThresholdContextProblem(module)
                     for parameters in (corners, near):
-                        with self.subTest(name, dtype=dtype):
+                        with subtests.test(name, dtype=dtype):
                             score = problem.score(parameters)
-                            self.assertEqual(score.dtype, dtype)
-                            self.assertTrue(bool(score.isfinite().all()))
+                            assert score.dtype == dtype
+                            assert bool(score.isfinite().all())
 
     def test_errors(self) -> None:
         problem = BinaryContextProblem(make_objective("Levy"))
-        with self.assertRaisesRegex(ValueError, "within the bounds"):
+        with pytest.raises(ValueError, match="within the bounds"):
             problem.score(double([[0.5, 1.1]]))
         for columns in (1, 3):
             message = rf"parameters to have 2 columns, but got shape \[4, {columns}\]"
-            with self.assertRaisesRegex(BotorchTensorDimensionError, message):
+            with pytest.raises(BotorchTensorDimensionError, match=message):
                 problem.score(uniform(4, columns))
 
 
-class TestSuccessProbability(StrictTestCase):
+class TestSuccessProbability:
     def test_formulas(self) -> None:
         for name in ("Forrester et al (2008)", "Levy", "Hartmann 3-D"):
             objective = make_objective(name)
@@ -158,14 +158,14 @@ class TestSuccessProbability(StrictTestCase):
         default = ThresholdContextProblem(objective)
         X = trials(default, 5)
         steep = ThresholdContextProblem(objective, slope=3.0)
-        self.assertTrue(torch.equal(default.latent(X), steep.latent(X)))
+        assert torch.equal(default.latent(X), steep.latent(X))
 
     def test_no_difficulty_no_information(self) -> None:
         objective = make_objective("Levy")
         for problem in (BinaryContextProblem(objective), DuelContextProblem(objective)):
             X = trials(problem, 5)
             X[..., 0] = 0.0
-            self.assertEqual(problem.success_probability(X).tolist(), [0.5] * 5)
+            assert problem.success_probability(X).tolist() == [0.5] * 5
 
     def test_duels_are_antisymmetric(self) -> None:
         problem = DuelContextProblem(make_objective("Six-Hump Camel"))
@@ -176,7 +176,7 @@ class TestSuccessProbability(StrictTestCase):
         )
         torch.testing.assert_close(forth + back, torch.ones_like(forth))
         equal = X[..., :1, :].expand_as(X)
-        self.assertEqual(problem.success_probability(equal).tolist(), [0.5] * 20)
+        assert problem.success_probability(equal).tolist() == [0.5] * 20
 
     def test_maximizer_is_that_of_the_objective_in_every_context(self) -> None:
         objective = make_objective("Forrester et al (2008)")
@@ -188,7 +188,7 @@ class TestSuccessProbability(StrictTestCase):
             best = int(problem.score(grid).argmax())
             for context in ([0.1], [0.9]):
                 X = problem.space.join(grid, double(context))
-                self.assertEqual(int(problem.success_probability(X).argmax()), best)
+                assert int(problem.success_probability(X).argmax()) == best
 
     def test_gradients(self) -> None:
         for problem_class in CLASSES:
@@ -204,26 +204,26 @@ class TestSuccessProbability(StrictTestCase):
         problem = DuelContextProblem(make_objective("Levy"))
         message = r"``X`` to hold duels, ``... x 2 x d``, but got shape "
         for shape in ((3,), (5, 3), (4, 1, 3)):
-            with self.assertRaisesRegex(BotorchTensorDimensionError, message):
+            with pytest.raises(BotorchTensorDimensionError, match=message):
                 problem.success_probability(uniform(*shape))
-        with self.assertRaisesRegex(InputDataError, "share their context"):
+        with pytest.raises(InputDataError, match="share their context"):
             problem.success_probability(uniform(5, 2, 3))
         for slope in (0.0, -1.0, float("nan")):
             message = f"Expected ``slope`` to be positive, but got {slope}"
-            with self.assertRaisesRegex(InputDataError, message):
+            with pytest.raises(InputDataError, match=message):
                 ThresholdContextProblem(make_objective("Levy"), slope=slope)
 
 
-class TestObserve(StrictTestCase):
+class TestObserve:
     def test_labels(self) -> None:
         for problem_class in CLASSES:
             problem = problem_class(make_objective("Levy"))
             for shape in ((), (5,), (4, 1), (2, 3)):
                 for dtype in (torch.float, torch.double):
                     Y = problem.observe(trials(problem, *shape).to(dtype))
-                    self.assertEqual(Y.shape, (*shape, 1))
-                    self.assertEqual(Y.dtype, dtype)
-                    self.assertTrue(bool(((Y == 0) | (Y == 1)).all()))
+                    assert Y.shape == (*shape, 1)
+                    assert Y.dtype == dtype
+                    assert bool(((Y == 0) | (Y == 1)).all())
 
     def test_frequencies(self) -> None:
         n = 20_000
@@ -233,10 +233,10 @@ class TestObserve(StrictTestCase):
             generator = torch.Generator().manual_seed(0)
             Y = problem.observe(X.expand(n, *X.shape), generator)
             probability = problem.success_probability(X)
-            self.assertGreater(float(probability.max() - probability.min()), 0.3)
+            assert float(probability.max() - probability.min()) > 0.3
             error = (probability * (1 - probability) / n).sqrt()
             deviation = (Y.squeeze(-1).mean(dim=0) - probability).abs()
-            self.assertTrue(bool((deviation <= 4 * error).all()))
+            assert bool((deviation <= 4 * error).all())
 
     def test_generator(self) -> None:
         problem = BinaryContextProblem(make_objective("Levy"))
@@ -245,12 +245,12 @@ class TestObserve(StrictTestCase):
             problem.observe(X, torch.Generator().manual_seed(seed))
             for seed in (1, 1, 2)
         )
-        self.assertTrue(torch.equal(first, again))
-        self.assertFalse(torch.equal(first, other))
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
         torch.manual_seed(0)
         drawn = problem.observe(X)
         torch.manual_seed(0)
-        self.assertTrue(torch.equal(problem.observe(X), drawn))
+        assert torch.equal(problem.observe(X), drawn)
 
     def test_models_take_the_trials(self) -> None:
         base = ScaleKernel(RBFKernel(ard_num_dims=3)).double()
@@ -264,7 +264,7 @@ class TestObserve(StrictTestCase):
             problem = problem_class(make_objective("Hartmann 3-D"))
             X = trials(problem, 2, 5)
             model = model_class(X, problem.observe(X), covar_module=kernel)
-            self.assertEqual(model.batch_shape, (2,))
+            assert model.batch_shape == (2,)
 
     def test_copy_and_pickle(self) -> None:
         for problem_class in CLASSES:
@@ -272,7 +272,7 @@ class TestObserve(StrictTestCase):
             X = trials(problem, 5)
             expected = problem.success_probability(X)
             for other in (copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
-                self.assertTrue(torch.equal(other.success_probability(X), expected))
+                assert torch.equal(other.success_probability(X), expected)
 
     def test_device(self) -> None:
         for problem_class in CLASSES:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from botorch.test_functions.base import BaseTestProblem
 from botorch.test_functions.synthetic import (
@@ -18,6 +19,7 @@ from botorch.test_functions.synthetic import (
 )
 from botorch.utils.testing import (
     BaseTestProblemTestCaseMixIn,
+    BotorchTestCase,
     SyntheticTestFunctionTestCaseMixin,
 )
 from scipy.optimize import minimize
@@ -27,7 +29,6 @@ from torch.quasirandom import SobolEngine
 from botorch_binary_context.problems import BENCHMARKS, functions
 from tests.devices import RequireDevice
 from tests.problems.golden import GOLDEN, authors_form, rows
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 
@@ -56,53 +57,56 @@ def descend(function: SyntheticTestFunction, start: Tensor) -> float:
 
 
 class TestAllFunctions(
-    BaseTestProblemTestCaseMixIn, SyntheticTestFunctionTestCaseMixin, StrictTestCase
+    BaseTestProblemTestCaseMixIn, SyntheticTestFunctionTestCaseMixin, BotorchTestCase
 ):
+    def setUp(self, suppress_input_warnings: bool = False) -> None:
+        """Keep the filters of the test run, which BoTorch's own ``setUp`` resets."""
+
     @property
     def functions(self) -> Sequence[BaseTestProblem]:
         return [benchmark.make_function() for benchmark in BENCHMARKS.values()]
 
 
-class TestValues(StrictTestCase):
-    def test_golden_values(self) -> None:
-        self.assertEqual(len(GOLDEN), 34)
+class TestValues:
+    def test_golden_values(self, subtests: pytest.Subtests) -> None:
+        assert len(GOLDEN) == 34
         for benchmark, row in rows():
-            with self.subTest(benchmark.name):
+            with subtests.test(benchmark.name):
                 values = benchmark.make_function()(double(row["points"]))
                 found = -authors_form(benchmark.name, values)
                 expected = double(row["value_to_maximise"])
                 torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-10)
 
-    def test_single_precision(self) -> None:
+    def test_single_precision(self, subtests: pytest.Subtests) -> None:
         for name, benchmark in BENCHMARKS.items():
             function = benchmark.make_function()
             points = points_in_box(function, 64).float()
             expected = function(points.double())
             single = benchmark.make_function().to(torch.float)
-            with self.subTest(name):
+            with subtests.test(name):
                 scale = float(expected.std())
                 error = (single(points).double() - expected).abs().max()
-                self.assertLess(float(error) / scale, 1e-3)
+                assert float(error) / scale < 1e-3
 
-    def test_gradients_are_finite(self) -> None:
+    def test_gradients_are_finite(self, subtests: pytest.Subtests) -> None:
         for name, benchmark in BENCHMARKS.items():
             function = benchmark.make_function()
             points = points_in_box(function, 64).requires_grad_()
             (gradient,) = torch.autograd.grad(function(points).sum(), points)
-            with self.subTest(name):
-                self.assertTrue(bool(gradient.isfinite().all()))
-                self.assertTrue(bool((gradient.abs().sum(dim=-1) > 0).all()))
+            with subtests.test(name):
+                assert bool(gradient.isfinite().all())
+                assert bool((gradient.abs().sum(dim=-1) > 0).all())
 
-    def test_copy_and_pickle(self) -> None:
+    def test_copy_and_pickle(self, subtests: pytest.Subtests) -> None:
         for name, benchmark in BENCHMARKS.items():
             function = benchmark.make_function()
             points = points_in_box(function, 3)
-            with self.subTest(name):
+            with subtests.test(name):
                 for other in (
                     copy.deepcopy(function),
                     pickle.loads(pickle.dumps(function)),
                 ):
-                    self.assertTrue(torch.equal(other(points), function(points)))
+                    assert torch.equal(other(points), function(points))
 
     def test_device(self) -> None:
         for benchmark in BENCHMARKS.values():
@@ -111,36 +115,38 @@ class TestValues(StrictTestCase):
                 function(function.optimizers)
 
 
-class TestOptima(StrictTestCase):
-    def test_value_at_the_optimizers(self) -> None:
+class TestOptima:
+    def test_value_at_the_optimizers(self, subtests: pytest.Subtests) -> None:
         for name, benchmark in BENCHMARKS.items():
             function = benchmark.make_function()
             values = function(function.optimizers)
             expected = torch.full_like(values, function.optimal_value)
-            with self.subTest(name):
+            with subtests.test(name):
                 torch.testing.assert_close(values, expected, rtol=1e-12, atol=1e-12)
 
-    def test_optimizers_are_different_points_of_the_box(self) -> None:
+    def test_optimizers_are_different_points_of_the_box(
+        self, subtests: pytest.Subtests
+    ) -> None:
         for name, benchmark in BENCHMARKS.items():
             function = benchmark.make_function()
             low, high = function.get_buffer("bounds")
             points = torch.as_tensor(function.optimizers)
-            with self.subTest(name):
-                self.assertTrue(bool(((points >= low) & (points <= high)).all()))
-                self.assertEqual(len(points.unique(dim=0)), len(points))
+            with subtests.test(name):
+                assert bool(((points >= low) & (points <= high)).all())
+                assert len(points.unique(dim=0)) == len(points)
 
-    def test_no_point_is_better(self) -> None:
+    def test_no_point_is_better(self, subtests: pytest.Subtests) -> None:
         for name, benchmark in BENCHMARKS.items():
             function = benchmark.make_function()
             points = points_in_box(function, 2**13)
             starts = points[function(points).argsort()[:8]]
             best = min(descend(function, start) for start in starts)
             optimum = function.optimal_value
-            with self.subTest(name):
-                self.assertGreaterEqual(best, optimum - 1e-12 * max(1.0, abs(optimum)))
+            with subtests.test(name):
+                assert best >= optimum - 1e-12 * max(1.0, abs(optimum))
                 # The search is not in vain, but where the optimum is one of hundreds.
                 if name not in ("Eggholder", "Griewank", "Schaffer n4"):
-                    self.assertLess(best, optimum + 1e-6)
+                    assert best < optimum + 1e-6
 
     def test_two_minima_of_perm(self) -> None:
         for function, expected in (
@@ -152,11 +158,11 @@ class TestOptima(StrictTestCase):
     def test_ursem_waves_at_the_corner(self) -> None:
         function = functions.UrsemWaves()
         corner = float(function(double([1.2, 1.2])))
-        self.assertGreater(corner, function.optimal_value + 2e-3)
-        self.assertLess(corner, function.optimal_value + 3e-3)
+        assert corner > function.optimal_value + 2e-3
+        assert corner < function.optimal_value + 3e-3
 
 
-class TestPrecise(StrictTestCase):
+class TestPrecise:
     cases: tuple[tuple[SyntheticTestFunction, SyntheticTestFunction], ...] = (
         (functions.PreciseEggHolder(), EggHolder()),
         (functions.PreciseHolderTable(), HolderTable()),
@@ -167,21 +173,21 @@ class TestPrecise(StrictTestCase):
         (functions.PreciseHartmann(), Hartmann()),
     )
 
-    def test_values_are_those_of_botorch(self) -> None:
+    def test_values_are_those_of_botorch(self, subtests: pytest.Subtests) -> None:
         for precise, stock in self.cases:
             points = points_in_box(precise, 64)
-            with self.subTest(f"{stock}"):
+            with subtests.test(f"{stock}"):
                 torch.testing.assert_close(
                     precise(points), stock(points), rtol=1e-6, atol=1e-7
                 )
 
-    def test_optima_are_those_of_botorch(self) -> None:
+    def test_optima_are_those_of_botorch(self, subtests: pytest.Subtests) -> None:
         for precise, stock in self.cases:
             if isinstance(stock, Hartmann) and stock.dim == 4:
                 continue
-            with self.subTest(f"{stock}"):
-                self.assertAlmostEqual(
-                    precise.optimal_value, stock.optimal_value, places=4
+            with subtests.test(f"{stock}"):
+                assert precise.optimal_value == pytest.approx(
+                    stock.optimal_value, rel=0, abs=0.5e-4
                 )
                 torch.testing.assert_close(
                     precise.optimizers, stock.optimizers, rtol=0, atol=2e-4
@@ -195,8 +201,8 @@ class TestPrecise(StrictTestCase):
             )
             function = make(**kwargs)
             negated = make(negate=True, **kwargs)
-            self.assertTrue(torch.equal(negated(X), -function(X)))
-            self.assertEqual(negated.optimal_value, -function.optimal_value)
+            assert torch.equal(negated(X), -function(X))
+            assert negated.optimal_value == -function.optimal_value
             single = make(dtype=torch.float, **kwargs)
-            self.assertEqual(single(X.float()).dtype, torch.float)
-            self.assertEqual(single.optimizers.dtype, torch.float)
+            assert single(X.float()).dtype == torch.float
+            assert single.optimizers.dtype == torch.float

@@ -9,6 +9,7 @@ import pickle
 import tempfile
 from pathlib import Path
 
+import pytest
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
@@ -31,7 +32,6 @@ from scripts.compute_moments import (
 )
 from tests.devices import RequireDevice
 from tests.problems.golden import GOLDEN, authors_form, rows
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 STORED = json.loads(MOMENTS_PATH.read_text(encoding="utf-8"))
@@ -53,93 +53,97 @@ def unscaled(objective: ScaledObjective, X: Tensor) -> Tensor:
     return objective(X) * math.sqrt(objective.variance) + objective.mean
 
 
-class TestTable(StrictTestCase):
-    def test_rows_are_the_papers(self) -> None:
-        self.assertEqual(list(BENCHMARKS), list(GOLDEN))
+class TestTable:
+    def test_rows_are_the_papers(self, subtests: pytest.Subtests) -> None:
+        assert list(BENCHMARKS) == list(GOLDEN)
         for benchmark, row in rows():
-            with self.subTest(benchmark.name):
-                self.assertEqual(benchmark.dim, row["dim"])
+            with subtests.test(benchmark.name):
+                assert benchmark.dim == row["dim"]
                 box = list(zip(row["lower"], row["upper"], strict=True))
-                self.assertEqual(list(benchmark.box), box)
-                self.assertEqual(benchmark.kernel, row["kernel"])
-                self.assertEqual(benchmark.log, row["authors_take_log"])
+                assert list(benchmark.box) == box
+                assert benchmark.kernel == row["kernel"]
+                assert benchmark.log == row["authors_take_log"]
 
-    def test_functions_live_on_the_box(self) -> None:
+    def test_functions_live_on_the_box(self, subtests: pytest.Subtests) -> None:
         for name, benchmark in BENCHMARKS.items():
             function = benchmark.make_function()
-            with self.subTest(name):
-                self.assertEqual(get_benchmark(name), benchmark)
-                self.assertEqual(function.dim, benchmark.dim)
+            with subtests.test(name):
+                assert get_benchmark(name) == benchmark
+                assert function.dim == benchmark.dim
                 bounds = function.get_buffer("bounds")
-                self.assertTrue(torch.equal(bounds, double(benchmark.box).T))
+                assert torch.equal(bounds, double(benchmark.box).T)
 
-    def test_logarithm_is_where_the_authors_say(self) -> None:
+    def test_logarithm_is_where_the_authors_say(
+        self, subtests: pytest.Subtests
+    ) -> None:
         logged = [name for name, benchmark in BENCHMARKS.items() if benchmark.log]
-        self.assertEqual(len(logged), 17)
+        assert len(logged) == 17
         for name, benchmark in BENCHMARKS.items():
-            with self.subTest(name):
+            with subtests.test(name):
                 positive = benchmark.make_function().optimal_value >= 0.0
                 spread = STORED[name]["plain"]["variance"] > 100.0
-                self.assertEqual(benchmark.log, positive and spread)
+                assert benchmark.log == (positive and spread)
 
     def test_unknown_name(self) -> None:
         message = r"Expected ``name`` to be one of \['Ackley', .*\], but got 'Branin'"
         for function in (get_benchmark, make_objective):
-            with self.assertRaisesRegex(InputDataError, message):
+            with pytest.raises(InputDataError, match=message):
                 function("Branin")
 
 
-class TestMoments(StrictTestCase):
-    def test_stored_moments_are_those_of_the_authors_functions(self) -> None:
+class TestMoments:
+    def test_stored_moments_are_those_of_the_authors_functions(
+        self, subtests: pytest.Subtests
+    ) -> None:
         for benchmark, row in rows():
             values = authors_form(benchmark.name, sample_values(benchmark, 2**14))
             mean, variance = STORED[benchmark.name]["plain"].values()
             if benchmark.name == "Hartmann 6D":
                 mean, variance = (mean + 2.58) / 1.94, variance / 1.94**2
             errors = standard_errors(values, 1_000_000)
-            with self.subTest(benchmark.name):
-                self.assertLess(abs(mean + row["raw_mean"]), 5 * errors[0])
-                self.assertLess(abs(variance - row["raw_variance"]), 5 * errors[1])
+            with subtests.test(benchmark.name):
+                assert abs(mean + row["raw_mean"]) < 5 * errors[0]
+                assert abs(variance - row["raw_variance"]) < 5 * errors[1]
 
-    def test_stored_moments_are_those_of_another_sample(self) -> None:
+    def test_stored_moments_are_those_of_another_sample(
+        self, subtests: pytest.Subtests
+    ) -> None:
         n = 2**14
         for name, benchmark in BENCHMARKS.items():
             values = benchmark.make_function()(uniform_points(benchmark, n))
             for key, moments in STORED[name].items():
                 y = -values.log1p() if key == "log1p" else -values
                 errors = standard_errors(y, n)
-                with self.subTest(name, key=key):
-                    self.assertLess(
-                        abs(float(y.mean()) - moments["mean"]), 5 * errors[0]
-                    )
+                with subtests.test(name, key=key):
+                    assert abs(float(y.mean()) - moments["mean"]) < 5 * errors[0]
                     difference = abs(float(y.var()) - moments["variance"])
-                    self.assertLess(difference, 6 * errors[1])
+                    assert difference < 6 * errors[1]
 
     def test_exact_moments(self) -> None:
         # Of x², with x uniform on [-a, a]: mean a²/3, variance 4a⁴/45.
         sphere, squares = STORED["Sphere"]["plain"], STORED["Sum Squares"]["plain"]
-        self.assertAlmostEqual(sphere["mean"], -2 * 5.12**2 / 3, places=5)
-        self.assertAlmostEqual(sphere["variance"], 8 * 5.12**4 / 45, places=2)
-        self.assertAlmostEqual(squares["mean"], -100.0, places=4)
-        self.assertAlmostEqual(squares["variance"], 5 * 4 * 1e4 / 45, places=1)
+        assert sphere["mean"] == pytest.approx(-2 * 5.12**2 / 3, rel=0, abs=0.5e-5)
+        assert sphere["variance"] == pytest.approx(8 * 5.12**4 / 45, rel=0, abs=0.5e-2)
+        assert squares["mean"] == pytest.approx(-100.0, rel=0, abs=0.5e-4)
+        assert squares["variance"] == pytest.approx(5 * 4 * 1e4 / 45, rel=0, abs=0.5e-1)
 
     def test_stored_moments_are_reproduced(self) -> None:
         for name in ("Forrester et al (2008)", "Levy", "Perm d,β"):
             found = compute_moments(BENCHMARKS[name], NUM_POINTS)
-            self.assertEqual(found.keys(), STORED[name].keys())
+            assert found.keys() == STORED[name].keys()
             for key, moments in found.items():
                 for moment, value in moments.items():
                     expected = STORED[name][key][moment]
-                    self.assertAlmostEqual(value / expected, 1.0, places=10)
+                    assert value / expected == pytest.approx(1.0, rel=0, abs=0.5e-10)
 
     def test_sample(self) -> None:
         benchmark = BENCHMARKS["Trid"]
         values = sample_values(benchmark, CHUNK + 3)
-        self.assertEqual(values.shape, (CHUNK + 3,))
-        self.assertEqual(values.dtype, torch.double)
-        self.assertTrue(torch.equal(values[:10], sample_values(benchmark, 10)))
-        self.assertFalse(torch.equal(values[:10], sample_values(benchmark, 10, seed=1)))
-        self.assertEqual(len(values.unique()), len(values))
+        assert values.shape == (CHUNK + 3,)
+        assert values.dtype == torch.double
+        assert torch.equal(values[:10], sample_values(benchmark, 10))
+        assert not torch.equal(values[:10], sample_values(benchmark, 10, seed=1))
+        assert len(values.unique()) == len(values)
 
     def test_command(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -147,83 +151,83 @@ class TestMoments(StrictTestCase):
             with contextlib.redirect_stderr(io.StringIO()):
                 main(["--points", "8", "--output", str(path)])
             written = json.loads(path.read_text(encoding="utf-8"))
-        self.assertEqual(list(written), list(STORED))
+        assert list(written) == list(STORED)
         for name, benchmark in BENCHMARKS.items():
-            self.assertEqual(written[name], compute_moments(benchmark, 8))
-            self.assertEqual(list(written[name]), list(STORED[name]))
+            assert written[name] == compute_moments(benchmark, 8)
+            assert list(written[name]) == list(STORED[name])
 
 
-class TestScaledObjective(StrictTestCase):
+class TestScaledObjective:
     def test_formula(self) -> None:
         X = uniform(3, 5, 2)
         plain = ScaledObjective(Sphere(), mean=-3.0, variance=4.0)
         squares = X.square().sum(dim=-1)
         torch.testing.assert_close(plain(X), (3 - squares) / 2)
-        self.assertEqual(plain.optimal_value, 1.5)
+        assert plain.optimal_value == 1.5
         logged = ScaledObjective(Sphere(), mean=-3.0, variance=4.0, log=True)
         torch.testing.assert_close(logged(X), (3 - (1 + squares).log()) / 2)
-        self.assertEqual(logged.optimal_value, 1.5)
-        self.assertEqual(plain.dim, 2)
-        self.assertTrue(torch.equal(plain.bounds, double([[-5.12] * 2, [5.12] * 2])))
+        assert logged.optimal_value == 1.5
+        assert plain.dim == 2
+        assert torch.equal(plain.bounds, double([[-5.12] * 2, [5.12] * 2]))
 
-    def test_optimal_value(self) -> None:
+    def test_optimal_value(self, subtests: pytest.Subtests) -> None:
         for name in BENCHMARKS:
             for log in (True, False):
                 objective = make_objective(name, log=log)
                 values = objective(objective.function.optimizers)
                 expected = torch.full_like(values, objective.optimal_value)
-                with self.subTest(name, log=log):
+                with subtests.test(name, log=log):
                     torch.testing.assert_close(values, expected, rtol=0, atol=1e-9)
                     sample = objective(uniform_points(BENCHMARKS[name], 2**12))
-                    self.assertLess(float(sample.max()), objective.optimal_value)
-                    self.assertTrue(math.isfinite(objective.optimal_value))
+                    assert float(sample.max()) < objective.optimal_value
+                    assert math.isfinite(objective.optimal_value)
 
-    def test_mean_and_variance(self) -> None:
+    def test_mean_and_variance(self, subtests: pytest.Subtests) -> None:
         n = 2**14
         for name, benchmark in BENCHMARKS.items():
             values = make_objective(name)(uniform_points(benchmark, n, seed=1))
             errors = standard_errors(values, n)
-            with self.subTest(name):
-                self.assertLess(abs(float(values.mean())), 5 * errors[0])
-                self.assertLess(abs(float(values.var()) - 1.0), 6 * errors[1])
+            with subtests.test(name):
+                assert abs(float(values.mean())) < 5 * errors[0]
+                assert abs(float(values.var()) - 1.0) < 6 * errors[1]
 
-    def test_logarithm(self) -> None:
+    def test_logarithm(self, subtests: pytest.Subtests) -> None:
         for name, benchmark in BENCHMARKS.items():
             X = uniform_points(benchmark, 16)
             logged, plain = make_objective(name), make_objective(name, log=False)
             values = benchmark.make_function()(X)
-            with self.subTest(name):
-                self.assertEqual(logged.log, benchmark.log)
-                self.assertFalse(plain.log)
+            with subtests.test(name):
+                assert logged.log == benchmark.log
+                assert not plain.log
                 torch.testing.assert_close(unscaled(plain, X), -values)
                 expected = -(1 + values).log() if benchmark.log else -values
                 torch.testing.assert_close(unscaled(logged, X), expected)
 
-    def test_single_precision(self) -> None:
+    def test_single_precision(self, subtests: pytest.Subtests) -> None:
         for name, benchmark in BENCHMARKS.items():
             objective = make_objective(name)
             low, high = double(benchmark.box).T.float()
             X = torch.lerp(low, high, 0.1 + 0.8 * uniform(8, benchmark.dim).float())
-            with self.subTest(name):
+            with subtests.test(name):
                 values = objective(X)
-                self.assertEqual(values.dtype, torch.float)
+                assert values.dtype == torch.float
                 # The objective stays as precise as it was.
-                self.assertEqual(objective.bounds.dtype, torch.double)
-                self.assertTrue(torch.equal(objective(X.double()).float(), values))
+                assert objective.bounds.dtype == torch.double
+                assert torch.equal(objective(X.double()).float(), values)
                 single = make_objective(name).to(torch.float)
-                self.assertEqual(single.bounds.dtype, torch.float)
+                assert single.bounds.dtype == torch.float
                 torch.testing.assert_close(single(X), values, rtol=1e-3, atol=1e-3)
 
     def test_outside_the_box(self) -> None:
-        with self.assertRaisesRegex(ValueError, "within the bounds"):
+        with pytest.raises(ValueError, match="within the bounds"):
             make_objective("Sphere")(double([[0.0, 5.13]]))
 
     def test_copy_and_pickle(self) -> None:
         objective = make_objective("Hartmann 4D")
         X = uniform(3, 4)
         for other in (copy.deepcopy(objective), pickle.loads(pickle.dumps(objective))):
-            self.assertTrue(torch.equal(other(X), objective(X)))
-            self.assertEqual(other.optimal_value, objective.optimal_value)
+            assert torch.equal(other(X), objective(X))
+            assert other.optimal_value == objective.optimal_value
 
     def test_device(self) -> None:
         with RequireDevice():

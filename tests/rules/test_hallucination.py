@@ -7,20 +7,20 @@ import torch
 from botorch_binary_context import PreferenceLaplaceGP, recommend, suggest
 from botorch_binary_context.goals import ContextAverage, Goal, WorstContext
 from botorch_binary_context.rules.parameters import hallucinate
+from tests.closeness import assert_all_close
 from tests.rules.problems import SPACE, context_model
 from tests.small_models import AnyModel
-from tests.strict_case import StrictTestCase
 
 
-class TestHallucinationBeliever(StrictTestCase):
+class TestHallucinationBeliever:
     def test_sides(self) -> None:
         """The incumbent, and the largest expected improvement on it."""
         model = context_model(PreferenceLaplaceGP, batch_shape=(2,))
         duel = suggest(model, SPACE, "hb-random", seed=4).squeeze(1)  # 2 x 2 x 2
         incumbent = recommend(model, SPACE)
-        self.assertAllClose(duel[:, 1, 1:], incumbent, atol=1e-5)
+        assert_all_close(duel[:, 1, 1:], incumbent, atol=1e-5)
         best = self._best_on_a_grid(model, incumbent, seed=4)
-        self.assertAllClose(duel[:, 0, 1:], best, atol=2e-3)
+        assert_all_close(duel[:, 0, 1:], best, atol=2e-3)
 
     def _best_on_a_grid(
         self, model: AnyModel, incumbent: torch.Tensor, seed: int
@@ -46,7 +46,7 @@ class TestHallucinationBeliever(StrictTestCase):
         goals: list[Goal] = [ContextAverage([0.2, 0.9]), WorstContext([0.2, 0.9])]
         for goal in goals:
             duels = suggest(model, SPACE, "hb-ald", q=3, goal=goal, seed=0)
-            self.assertEqual(duels.shape, (3, 2, 2))
-            self.assertTrue(torch.equal(duels[:, 0, 0], duels[:, 1, 0]))
-            self.assertGreater(float(duels[:, 0, 1].std()), 1e-3)
+            assert duels.shape == (3, 2, 2)
+            assert torch.equal(duels[:, 0, 0], duels[:, 1, 0])
+            assert float(duels[:, 0, 1].std()) > 1e-3
             model.condition_on_observations(duels, torch.ones(3, 1).double())

@@ -14,8 +14,8 @@ from botorch_binary_context import (
     draw_sample_paths,
 )
 from botorch_binary_context.sampling import paths
+from tests.closeness import assert_all_close
 from tests.small_models import simple_kernel
-from tests.strict_case import StrictTestCase
 from tests.tensors import double, uniform
 
 SPACE = ContextSpace(double([[-1.0, 0.0, -2.0], [1.0, 4.0, 2.0]]), [0], [0.0])
@@ -32,7 +32,7 @@ def make_model(transform: Any) -> BinaryLaplaceGP:
     )
 
 
-class TestBoxes(StrictTestCase):
+class TestBoxes:
     def test_box_holds_all_points(self) -> None:
         low, high = SPACE.bounds
         X = torch.lerp(low, high, uniform(200, 3))
@@ -45,7 +45,7 @@ class TestBoxes(StrictTestCase):
             box = paths._transform_box(model, SPACE.bounds)
             assert box is not None
             rows = model.transform_inputs(X)
-            self.assertTrue(bool((box[0] <= rows).all() and (rows <= box[1]).all()))
+            assert bool((box[0] <= rows).all() and (rows <= box[1]).all())
 
     def test_paths_vary_as_much_as_they_should_in_every_corner(self) -> None:
         model = make_model(CombineParameters(SPACE, OBLIQUE))
@@ -54,12 +54,12 @@ class TestBoxes(StrictTestCase):
         with torch.no_grad():
             spread = drawn(corners).var(dim=0)
             expected = model.posterior(corners).variance.squeeze(-1)
-        self.assertAllClose(spread, expected, rtol=0.15)
+        assert_all_close(spread, expected, rtol=0.15)
 
     def test_too_many_corners(self) -> None:
         X, dim = uniform(5, 13), 13
         model = BinaryLaplaceGP(X, X[:, :1].round(), covar_module=simple_kernel(dim))
         bounds = double([[0.0] * dim, [1.0] * dim])
-        self.assertIsNone(paths._transform_box(model, bounds))
+        assert paths._transform_box(model, bounds) is None
         drawn = draw_sample_paths(model, 3, bounds=bounds, seed=0)
-        self.assertEqual(drawn(X).shape, (3, 5))
+        assert drawn(X).shape == (3, 5)

@@ -9,31 +9,29 @@ import pytest
 from benchmarks.studies.experiment import Task
 from benchmarks.studies.runner import on_cluster, run_study
 from tests.benchmarks.studies.small_studies import TINY, read_all, tiny_results
-from tests.benchmarks.studies.test_runner import RunnerTestCase
+from tests.benchmarks.studies.test_runner import StubbedRunner
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-class TestCluster(RunnerTestCase):
+class TestCluster(StubbedRunner):
     cluster: distributed.LocalCluster
 
     @classmethod
-    def setUpClass(cls) -> None:
-        super().setUpClass()
+    def setup_class(cls) -> None:
         options: Any = {"dashboard_address": None}
         cls.cluster = distributed.LocalCluster(
             n_workers=2, threads_per_worker=2, **options
         )
 
     @classmethod
-    def tearDownClass(cls) -> None:
+    def teardown_class(cls) -> None:
         cls.cluster.close()
-        super().tearDownClass()
 
     def test_same_results(self) -> None:
         count = run_study(TINY, self.folder, on_cluster(self.address))
-        self.assertEqual(count, 4)
-        self.assertTrue(read_all(self.folder).equals(tiny_results()))
+        assert count == 4
+        assert read_all(self.folder).equals(tiny_results())
 
     def test_worker_dies(self) -> None:
         compute, seen = on_cluster(self.address), []
@@ -45,10 +43,10 @@ class TestCluster(RunnerTestCase):
                 seen.append((task.function, task.rule))
                 yield task, future
 
-        self.assertEqual(run_study(TINY, self.folder, kill_one), 4)
-        self.assertEqual(len(seen), len(set(seen)))
-        self.assertEqual(len(list(self.folder.iterdir())), 4)
-        self.assertTrue(read_all(self.folder).equals(tiny_results()))
+        assert run_study(TINY, self.folder, kill_one) == 4
+        assert len(seen) == len(set(seen))
+        assert len(list(self.folder.iterdir())) == 4
+        assert read_all(self.folder).equals(tiny_results())
 
     @property
     def address(self) -> str:
@@ -60,5 +58,5 @@ class TestCluster(RunnerTestCase):
         with client:
             pids = client.run(os.getpid)
             busy = [worker for worker, keys in client.processing().items() if keys]
-        self.assertGreater(len(busy), 0)
+        assert len(busy) > 0
         os.kill(pids[busy[0]], signal.SIGKILL)

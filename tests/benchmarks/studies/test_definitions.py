@@ -1,3 +1,4 @@
+import pytest
 import torch
 from botorch.exceptions import InputDataError
 from linear_operator import to_dense
@@ -7,11 +8,11 @@ from benchmarks.studies.definitions import KG_FUNCTIONS, STUDIES, estimate_cost
 from benchmarks.studies.hyperparameters import Hyperparameters
 from botorch_binary_context.problems import BENCHMARKS
 from tests.benchmarks.studies.small_studies import stub_hyperparameters
-from tests.strict_case import StrictTestCase
+from tests.closeness import assert_all_close
 from tests.tensors import uniform
 
 
-class TestStudies(StrictTestCase):
+class TestStudies:
     def test_sizes(self) -> None:
         sizes = {
             name: (len(study.rules), len(study.functions), study.seeds)
@@ -38,33 +39,33 @@ class TestStudies(StrictTestCase):
             "fresh-refraction-anywhere-ep": (6, 4, 100),
             "fresh-alternatives": (3, 3, 100),
         }
-        self.assertEqual(sizes, expected)
+        assert sizes == expected
         lengths = {name: study.iterations for name, study in STUDIES.items()}
-        self.assertEqual(lengths.pop("refraction"), 260)
-        self.assertEqual(lengths.pop("refraction-anywhere"), 150)
-        self.assertEqual(lengths.pop("refraction-steps"), 150)
-        self.assertEqual(lengths.pop("refraction-inference"), 100)
-        self.assertEqual(lengths.pop("fresh-refraction-anywhere"), 150)
-        self.assertEqual(lengths.pop("fresh-refraction-anywhere-ep"), 150)
-        self.assertEqual(lengths.pop("fresh-alternatives"), 150)
-        self.assertEqual(set(lengths.values()), {60})
+        assert lengths.pop("refraction") == 260
+        assert lengths.pop("refraction-anywhere") == 150
+        assert lengths.pop("refraction-steps") == 150
+        assert lengths.pop("refraction-inference") == 100
+        assert lengths.pop("fresh-refraction-anywhere") == 150
+        assert lengths.pop("fresh-refraction-anywhere-ep") == 150
+        assert lengths.pop("fresh-alternatives") == 150
+        assert set(lengths.values()) == {60}
 
     def test_paper_tables(self) -> None:
         for study in STUDIES.values():
-            self.assertLessEqual(set(study.paper), set(study.rules))
+            assert set(study.paper) <= set(study.rules)
             ranks = [rank for rank, _ in study.paper.values()]
-            self.assertEqual(ranks, list(range(1, len(ranks) + 1)))
+            assert ranks == list(range(1, len(ranks) + 1))
 
     def test_kg_functions_have_all_kernels(self) -> None:
         chosen = [BENCHMARKS[name] for name in KG_FUNCTIONS]
-        self.assertEqual(len({x.kernel for x in chosen}), 3)
-        self.assertEqual({x.dim for x in chosen}, {1, 2, 3, 4, 6})
+        assert len({x.kernel for x in chosen}) == 3
+        assert {x.dim for x in chosen} == {1, 2, 3, 4, 6}
 
     def test_subset(self) -> None:
         study = STUDIES["binary"].subset(["Levy", "Ackley"], ["cbkg"], 2, 4)
-        self.assertEqual(study.functions, ("Ackley", "Levy"))
-        self.assertEqual((study.rules, study.seeds), (("cbkg",), 2))
-        self.assertEqual(STUDIES["binary"].subset(), STUDIES["binary"])
+        assert study.functions == ("Ackley", "Levy")
+        assert (study.rules, study.seeds) == (("cbkg",), 2)
+        assert STUDIES["binary"].subset() == STUDIES["binary"]
 
     def test_wrong_subset(self) -> None:
         for name, value in (
@@ -73,22 +74,22 @@ class TestStudies(StrictTestCase):
             ("seeds", 0),
             ("iterations", -1),
         ):
-            with self.assertRaisesRegex(InputDataError, f"``{name}``"):
+            with pytest.raises(InputDataError, match=f"``{name}``"):
                 STUDIES["binary"].subset(**{name: value})  # pyright: ignore
 
     def test_cost(self) -> None:
         slow = estimate_cost("Hartmann 6D", "cbkg")
-        self.assertGreater(slow, estimate_cost("Hartmann 6D", "ucb-ald"))
-        self.assertGreater(slow, estimate_cost("Levy", "cbkg"))
+        assert slow > estimate_cost("Hartmann 6D", "ucb-ald")
+        assert slow > estimate_cost("Levy", "cbkg")
 
 
-class TestKernels(StrictTestCase):
+class TestKernels:
     def test_multiplicative(self) -> None:
         X = uniform(5, 3)
         kernel = multiplicative_kernel(stub_hyperparameters("Levy"))
         base = (-torch.cdist(X[:, 1:], X[:, 1:]).square() / 2 / 0.3**2).exp()
         expected = X[:, :1] @ X[:, :1].T * base
-        self.assertAllClose(to_dense(kernel(X)), expected)
+        assert_all_close(to_dense(kernel(X)), expected)
 
     def test_threshold(self) -> None:
         X = 2 * uniform(5, 3)
@@ -97,4 +98,4 @@ class TestKernels(StrictTestCase):
         distance = 3**0.5 * torch.cdist(X[:, 1:], X[:, 1:]) / 0.4
         base = 0.5 * (1 + distance) * (-distance).exp()
         expected = 9 * (X[:, :1] @ X[:, :1].T + base + 1)
-        self.assertAllClose(to_dense(kernel(X)), expected)
+        assert_all_close(to_dense(kernel(X)), expected)

@@ -12,7 +12,6 @@ from benchmarks.studies.experiment import (
 )
 from botorch_binary_context.problems import ContextProblem
 from tests.benchmarks.studies.small_studies import make_task, without_times
-from tests.strict_case import StrictTestCase
 
 
 def case_of(study: str) -> Case:
@@ -23,29 +22,29 @@ def problem_of(study: str) -> ContextProblem:
     return case_of(study).problem
 
 
-class TestRandomness(StrictTestCase):
+class TestRandomness:
     def test_derive_seed(self) -> None:
-        self.assertEqual(derive_seed("Levy", 0), 525379987)
-        self.assertNotEqual(derive_seed("a", 1), derive_seed("a1"))
+        assert derive_seed("Levy", 0) == 525379987
+        assert derive_seed("a", 1) != derive_seed("a1")
 
     def test_same_for_all_rules_and_any_size(self) -> None:
         case = case_of("binary")
         first, noise = draw_randomness(make_task(seeds=3), case)
         other = make_task(rule="random", seeds=2, iterations=20)
         fewer, longer = draw_randomness(other, case)
-        self.assertTrue(torch.equal(first[:2], fewer))
-        self.assertTrue(torch.equal(noise[:2], longer[:, :8]))
-        self.assertFalse(torch.equal(first[0], first[1]))
+        assert torch.equal(first[:2], fewer)
+        assert torch.equal(noise[:2], longer[:, :8])
+        assert not torch.equal(first[0], first[1])
 
     def test_first_trials(self) -> None:
         for study, shape in (("binary", (3, 5, 3)), ("duels", (3, 5, 2, 3))):
             trials, noise = draw_randomness(make_task(study), case_of(study))
-            self.assertEqual(trials.shape, shape)
-            self.assertEqual(noise.shape, (3, 8))
-        self.assertTrue(torch.equal(trials[..., 0, 0], trials[..., 1, 0]))
+            assert trials.shape == shape
+            assert noise.shape == (3, 8)
+        assert torch.equal(trials[..., 0, 0], trials[..., 1, 0])
         trials, _ = draw_randomness(make_task(seeds=20), case_of("threshold"))
-        self.assertLess(float(trials[..., 0].min()), -1.5)
-        self.assertGreater(float(trials[..., 0].max()), 2.5)
+        assert float(trials[..., 0].min()) < -1.5
+        assert float(trials[..., 0].max()) > 2.5
 
     def test_labels(self) -> None:
         case = case_of("binary")
@@ -54,10 +53,10 @@ class TestRandomness(StrictTestCase):
         probability = problem.success_probability(trials)
         for shift, label in ((-1e-9, 1.0), (1e-9, 0.0)):
             labels = draw_labels(problem, trials, probability + shift)
-            self.assertTrue(torch.equal(labels, torch.full((3, 5, 1), label).double()))
+            assert torch.equal(labels, torch.full((3, 5, 1), label).double())
 
 
-class TestRunTask(StrictTestCase):
+class TestRunTask:
     def test_table(self) -> None:
         for study, rule in (
             ("binary", "ucb-random"),
@@ -65,15 +64,15 @@ class TestRunTask(StrictTestCase):
             ("threshold", "ucb-ald"),
         ):
             frame = run_task(make_task(study, rule=rule, seeds=2, iterations=3))
-            self.assertEqual(frame.schema, SCHEMA)
-            self.assertEqual(frame["seed"].to_list(), [0, 0, 0, 1, 1, 1])
-            self.assertEqual(frame["iteration"].to_list(), [1, 2, 3] * 2)
-            self.assertEqual(set(frame["study"]), {study})
+            assert frame.schema == SCHEMA
+            assert frame["seed"].to_list() == [0, 0, 0, 1, 1, 1]
+            assert frame["iteration"].to_list() == [1, 2, 3] * 2
+            assert set(frame["study"]) == {study}
             low, high = problem_of(study).space.context_bounds.flatten().tolist()
-            self.assertTrue(frame["context"].is_between(low, high).all())
+            assert frame["context"].is_between(low, high).all()
             best = problem_of(study).optimal_score
-            self.assertTrue((frame["score"] <= best + 1e-6).all())
-            self.assertTrue((frame["seconds"] > 0).all())
+            assert (frame["score"] <= best + 1e-6).all()
+            assert (frame["seconds"] > 0).all()
 
     def test_repeats(self) -> None:
         task = make_task(rule="ts-random")
@@ -81,9 +80,9 @@ class TestRunTask(StrictTestCase):
         first = run_task(task)
         torch.manual_seed(2)
         second = run_task(task)
-        self.assertTrue(without_times(first).equals(without_times(second)))
+        assert without_times(first).equals(without_times(second))
 
     def test_fewer_iterations_are_a_beginning(self) -> None:
         long = run_task(make_task(iterations=3)).filter(pl.col("iteration") <= 2)
         short = run_task(make_task(iterations=2))
-        self.assertTrue(without_times(long).equals(without_times(short)))
+        assert without_times(long).equals(without_times(short))

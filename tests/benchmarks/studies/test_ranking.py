@@ -1,24 +1,24 @@
 import numpy as np
+import pytest
 import torch
 from botorch.exceptions import InputDataError
 
 from benchmarks.studies.ranking import pairwise_wins, rank_rules
 from tests.golden_numbers import load_golden
-from tests.strict_case import StrictTestCase
 
 
-class TestRankRules(StrictTestCase):
+class TestRankRules:
     def test_golden(self) -> None:
         for trial in load_golden("ranking")["trials"]:
             ranking = rank_rules(trial["scores"])
-            self.assertEqual(ranking.borda, trial["borda_by_algo"])
-            self.assertEqual(ranking.rank, trial["ranking"])
+            assert ranking.borda == trial["borda_by_algo"]
+            assert ranking.rank == trial["ranking"]
 
     def test_tensor(self) -> None:
         scores = torch.rand(2, 3, 20, 4) + torch.tensor([0.0, 2.0]).view(2, 1, 1, 1)
         ranking = rank_rules(scores)
-        self.assertEqual(ranking.borda, [0, 3])
-        self.assertEqual(ranking.rank, [2, 1])
+        assert ranking.borda == [0, 3]
+        assert ranking.rank == [2, 1]
         expected = np.array([[0.0, 0.0], [1.0, 0.0]])
         np.testing.assert_array_equal(ranking.last_wins, expected)
         np.testing.assert_array_equal(ranking.mean_wins, expected)
@@ -27,21 +27,21 @@ class TestRankRules(StrictTestCase):
         scores = np.random.default_rng(0).random((2, 1, 20, 5))
         scores[0, ..., :-1] += 2.0  # level at the end, ahead before
         ranking = rank_rules(scores)
-        self.assertEqual(ranking.borda, [1, 0])
-        self.assertEqual(ranking.last_wins.sum(), 0.0)
-        self.assertEqual(ranking.mean_wins.tolist(), [[0.0, 1.0], [0.0, 0.0]])
+        assert ranking.borda == [1, 0]
+        assert ranking.last_wins.sum() == 0.0
+        assert ranking.mean_wins.tolist() == [[0.0, 1.0], [0.0, 0.0]]
 
     def test_equal_scores(self) -> None:
         ranking = rank_rules(np.ones((3, 2, 5, 4)))
-        self.assertEqual(ranking.borda, [0, 0, 0])
-        self.assertEqual(ranking.rank, [1, 1, 1])
+        assert ranking.borda == [0, 0, 0]
+        assert ranking.rank == [1, 1, 1]
 
     def test_wrong_scores(self) -> None:
         for scores in (np.ones((3, 2, 5)), np.full((2, 2, 5, 4), np.nan)):
-            with self.assertRaisesRegex(InputDataError, "``scores``"):
+            with pytest.raises(InputDataError, match="``scores``"):
                 rank_rules(scores)
 
     def test_pairwise_wins(self) -> None:
         values = np.stack([np.arange(20.0), np.arange(20.0) + 100])[:, None]
         wins = pairwise_wins(values)
-        self.assertEqual(wins.tolist(), [[[False, False], [True, False]]])
+        assert wins.tolist() == [[[False, False], [True, False]]]

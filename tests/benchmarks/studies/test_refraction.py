@@ -39,7 +39,7 @@ from botorch_binary_context import (
 )
 from botorch_binary_context.problems import RefractionProblem
 from tests.benchmarks.studies.small_studies import compute_here
-from tests.strict_case import StrictTestCase
+from tests.closeness import assert_all_close
 from tests.tensors import double, uniform
 
 
@@ -49,32 +49,32 @@ def make_task(function: str, rule: str = "ucb-ald", iterations: int = 2) -> Task
     return Task(study, function, rule, 2, iterations, load(function))
 
 
-class TestSurrogates(StrictTestCase):
+class TestSurrogates:
     def test_names(self) -> None:
-        self.assertEqual(name_case(5, "paper"), "slope 5, paper")
+        assert name_case(5, "paper") == "slope 5, paper"
         for slope in SLOPES:
-            self.assertEqual(parse_slope(name_case(slope)), slope)
-            self.assertEqual(parse_slope(name_case(slope, "default")), slope)
-            self.assertEqual(parse_surrogate(name_case(slope, "default")), "default")
-            self.assertEqual(parse_surrogate(name_case(slope)), "")
+            assert parse_slope(name_case(slope)) == slope
+            assert parse_slope(name_case(slope, "default")) == slope
+            assert parse_surrogate(name_case(slope, "default")) == "default"
+            assert parse_surrogate(name_case(slope)) == ""
 
     def test_kernel_of_the_paper(self) -> None:
         X = uniform(5, 3)
         kernel = PaperSurrogate(4.0, 9.0, (0.5, 2.0)).covar_module()
         scaled = X[:, 1:] / double([0.5, 2.0])
         smooth = 9 * (-torch.cdist(scaled, scaled).square() / 2).exp()
-        self.assertAllClose(
+        assert_all_close(
             to_dense(kernel(X)), 4 * X[:, :1] @ X[:, :1].T + smooth, atol=1e-12
         )
 
     def test_stored_for_every_slope(self) -> None:
         fitted = [load(name_case(slope)) for slope in SLOPES]
         for surrogate in fitted:
-            self.assertGreater(surrogate.outputscale, 0.1)
-            self.assertTrue(all(1.0 < x < 20.0 for x in surrogate.lengthscales))
+            assert surrogate.outputscale > 0.1
+            assert all(1.0 < x < 20.0 for x in surrogate.lengthscales)
         # A steeper function has a larger slope a priori.
         variances = [surrogate.context_variance for surrogate in fitted]
-        self.assertLess(variances[0], variances[-1])
+        assert variances[0] < variances[-1]
 
     def test_stored_maximize_the_likelihood(self) -> None:
         problem, fitted = RefractionProblem(5), load("slope 5")
@@ -86,8 +86,8 @@ class TestSurrogates(StrictTestCase):
         value: Any = mll(model(*model.train_inputs), model.train_targets)
         value.backward()
         gradients = [p.grad for p in kernel.parameters() if p.grad is not None]
-        self.assertEqual(len(gradients), 3)
-        self.assertLess(max(float(g.abs().max()) for g in gradients), 1e-4)
+        assert len(gradients) == 3
+        assert max(float(g.abs().max()) for g in gradients) < 1e-4
 
     def test_fit(self) -> None:
         with TemporaryDirectory() as directory:
@@ -99,30 +99,30 @@ class TestSurrogates(StrictTestCase):
                 main(["refraction-hyperparameters", "--output", str(path)])
             with mock.patch.object(refraction, "PATH", path):
                 fitted = load("slope 5")
-        self.assertGreater(fitted.context_variance, 0.0)
-        self.assertEqual(len(fitted.lengthscales), 2)
+        assert fitted.context_variance > 0.0
+        assert len(fitted.lengthscales) == 2
 
     def test_prescriptions(self) -> None:
         drawn = draw_prescriptions(40)
-        self.assertTrue(torch.equal(drawn[:3], draw_prescriptions(3)))
-        self.assertTrue(bool((drawn.abs() <= 3.0).all()))
-        self.assertGreater(float(drawn.std(dim=0).min()), 1.0)
+        assert torch.equal(drawn[:3], draw_prescriptions(3))
+        assert bool((drawn.abs() <= 3.0).all())
+        assert float(drawn.std(dim=0).min()) > 1.0
 
 
-class TestCases(StrictTestCase):
+class TestCases:
     def test_centered(self) -> None:
         case = make_case(make_task("slope 3"))
         assert isinstance(case.problem, RefractionProblem)
-        self.assertEqual(case.problem.slope, 3.0)
-        self.assertAllClose(case.problem.prescription, double([0.0, 0.0]))
-        self.assertEqual(case.refits, frozenset())
+        assert case.problem.slope == 3.0
+        assert_all_close(case.problem.prescription, double([0.0, 0.0]))
+        assert case.refits == frozenset()
 
     def test_same_randomness_for_all_surrogates(self) -> None:
         cases = [make_case(make_task(name_case(5, name))) for name in SURROGATES]
-        self.assertEqual(len({case.randomness for case in cases}), 1)
+        assert len({case.randomness for case in cases}) == 1
         for case in cases:
             assert isinstance(case.problem, RefractionProblem)
-            self.assertAllClose(case.problem.prescription, draw_prescriptions(2))
+            assert_all_close(case.problem.prescription, draw_prescriptions(2))
 
     def test_what_surrogates_are(self) -> None:
         bare, open_level = {"paper"}, {"level", "size", "robust", "rough"}
@@ -134,52 +134,50 @@ class TestCases(StrictTestCase):
             X = torch.lerp(low, high, uniform(2, 5, 3))
             model: Any = case.model(X, (X[..., :1] > 0.5).double())
             guess_rate = 1 / 26 if name in guessing else 0.0
-            self.assertEqual(model.likelihood.guess_rate, guess_rate)
-            self.assertEqual(surrogate.learns, name in learning)
-            self.assertEqual(bool(case.refits), name in learning)
+            assert model.likelihood.guess_rate == guess_rate
+            assert surrogate.learns == (name in learning)
+            assert bool(case.refits) == (name in learning)
             levels = [k for k in model.modules() if isinstance(k, ConstantKernel)]
             variances = [float(level.constant.max()) for level in levels]
-            self.assertEqual(variances, [] if name in bare else [25.0])
+            assert variances == ([] if name in bare else [25.0])
             is_smooth = any(isinstance(k, RBFKernel) for k in model.modules())
             is_rough = any(isinstance(k, MaternKernel) for k in model.modules())
-            self.assertEqual(
-                (is_smooth, is_rough), (name in smooth, name not in smooth)
-            )
+            assert (is_smooth, is_rough) == (name in smooth, name not in smooth)
             size = float(case.problem.space.reference_context)
-            self.assertEqual(size, 1.0 if name in far else 0.5)
+            assert size == (1.0 if name in far else 0.5)
             has_mean = isinstance(model.mean_module, LinearContextMean)
-            self.assertEqual(has_mean, name not in bare | open_level)
+            assert has_mean == (name not in bare | open_level)
             transform = getattr(model, "input_transform", None)
-            self.assertEqual(isinstance(transform, CombineParameters), name == "power")
+            assert isinstance(transform, CombineParameters) == (name == "power")
 
     def test_every_surrogate_runs(self) -> None:
         for name in SURROGATES:
             frame = run_task(make_task(name_case(5, name), iterations=5))
-            self.assertEqual(frame.schema, REFRACTION_SCHEMA)
+            assert frame.schema == REFRACTION_SCHEMA
             problem = RefractionProblem()
             lens = torch.tensor(frame.select("sphere", "cylinder").to_numpy())
             score = torch.tensor(frame["score"].to_numpy())
-            self.assertAllClose(problem.score(lens), score, atol=1e-5)
+            assert_all_close(problem.score(lens), score, atol=1e-5)
 
     def test_search_of_the_knowledge_gradient(self) -> None:
         with mock.patch("benchmarks.studies.experiment.suggest", wraps=suggest) as spy:
             run_task(make_task("slope 3", "cbkg", iterations=1))
             run_task(make_task("slope 3", "random", iterations=1))
         found = [call.args[3].num_restarts for call in spy.call_args_list]
-        self.assertEqual(found, [3, SearchOptions().num_restarts])
+        assert found == [3, SearchOptions().num_restarts]
 
     def test_learning(self) -> None:
         task = make_task(name_case(5, "default"), iterations=5)
         with mock.patch("benchmarks.studies.experiment.fit_gpytorch_mll") as fit:
             run_task(task)
-        self.assertEqual(fit.call_count, 1)  # at ten trials
+        assert fit.call_count == 1  # at ten trials
 
 
-class TestReport(StrictTestCase):
+class TestReport:
     def test_trials_to_reach(self) -> None:
-        self.assertEqual(trials_to_reach([0.5, 0.1, 0.3, 0.1, 0.05], 0.1), 4)
-        self.assertEqual(trials_to_reach([0.1, 0.1], 0.1), 1)
-        self.assertIsNone(trials_to_reach([0.1, 0.2], 0.1))
+        assert trials_to_reach([0.5, 0.1, 0.3, 0.1, 0.05], 0.1) == 4
+        assert trials_to_reach([0.1, 0.1], 0.1) == 1
+        assert trials_to_reach([0.1, 0.2], 0.1) is None
 
     def test_report(self) -> None:
         study = STUDIES["refraction"].subset(
@@ -191,17 +189,17 @@ class TestReport(StrictTestCase):
             main(["report", "refraction", "--output", directory])
             text = (root / "refraction" / "report.md").read_text(encoding="utf-8")
             for name in ("acuity.png", "patient.png", "regret.png"):
-                self.assertIn(name, text)
-                self.assertGreater((root / "refraction" / name).stat().st_size, 10_000)
+                assert name in text
+                assert (root / "refraction" / name).stat().st_size > 10_000
             last = store.load(root / "refraction").filter(pl.col("iteration") == 3)
         for rule in study.rules:
             acuity = -last.filter(pl.col("rule") == rule)["score"]
-            self.assertIn(f"| `{rule}` | {acuity.mean():.4f} ± ", text)
-            self.assertIn(f"| `{rule}` | {acuity.mean():.3f} |", text)
-        self.assertIn("0.0248", text)
-        self.assertIn("logMAR, negated", text)
-        self.assertNotIn("surrogates.png", text)
-        self.assertNotIn("## Surrogates", text)
+            assert f"| `{rule}` | {acuity.mean():.4f} ± " in text
+            assert f"| `{rule}` | {acuity.mean():.3f} |" in text
+        assert "0.0248" in text
+        assert "logMAR, negated" in text
+        assert "surrogates.png" not in text
+        assert "## Surrogates" not in text
 
     def test_case_of_known_results(self) -> None:
         seeds, iterations = 2, 4
@@ -218,10 +216,9 @@ class TestReport(StrictTestCase):
                 path = store.result_path(root / "refraction", "slope 5", rule)
                 store.save(frame.cast(REFRACTION_SCHEMA), path)
             text = write_report("refraction", root).read_text(encoding="utf-8")
-        self.assertIn(
+        assert (
             "| `cjes` | 0.0200 ± 0.0100 | 0.020 | 0.030 | 0 | -0.100 ± 0.300 | 0.300 | "
-            "-0.500 ± 0.000 | 0.500 | 3 | 3 | 4 |",
-            text,
+            "-0.500 ± 0.000 | 0.500 | 3 | 3 | 4 |" in text
         )
 
     def test_report_on_unfinished_studies(self) -> None:
@@ -236,9 +233,9 @@ class TestReport(StrictTestCase):
                     study = STUDIES["refraction"].subset([case], [rule], 2, 1)
                     run_study(study, root / "refraction", compute_here)
                 text = write_report("refraction", root).read_text(encoding="utf-8")
-            self.assertIn("patient.png", text)
-            self.assertNotIn("acuity.png", text)
-            self.assertEqual("## Acuity: slope 2" in text, len(finished) == 1)
+            assert "patient.png" in text
+            assert "acuity.png" not in text
+            assert ("## Acuity: slope 2" in text) == (len(finished) == 1)
 
     def test_report_on_surrogates(self) -> None:
         name, rules = "refraction-steps", ("ucb-ald", "ts-ald")
@@ -249,9 +246,9 @@ class TestReport(StrictTestCase):
             run_study(study, root / name, compute_here)
             text = write_report(name, root).read_text(encoding="utf-8")
             for figure in ("acuity.png", "surrogates.png"):
-                self.assertIn(figure, text)
-                self.assertGreater((root / name / figure).stat().st_size, 10_000)
-        self.assertIn("| rule | slope 5, paper | slope 5, default |", text)
-        self.assertIn("- `learned`: hyperparameters that are learned", text)
+                assert figure in text
+                assert (root / name / figure).stat().st_size > 10_000
+        assert "| rule | slope 5, paper | slope 5, default |" in text
+        assert "- `learned`: hyperparameters that are learned" in text
         for case in cases:
-            self.assertIn(f"## Acuity: {case}\n", text)
+            assert f"## Acuity: {case}\n" in text

@@ -15,7 +15,7 @@ from benchmarks.studies.regression import (
     log_likelihood,
     predict,
 )
-from tests.strict_case import StrictTestCase
+from tests.closeness import assert_all_close
 from tests.tensors import uniform
 
 LENGTHSCALES = {
@@ -46,7 +46,7 @@ def peer(kernel: str) -> GaussianProcessRegressor:
     return GaussianProcessRegressor(covariance, alpha=JITTER, optimizer=None)  # pyright: ignore
 
 
-class TestRegression(StrictTestCase):
+class TestRegression:
     def test_agrees_with_scikit_learn(self) -> None:
         for kernel in KERNELS:
             X, Y = drawn(kernel, 40, seed=0)
@@ -55,9 +55,9 @@ class TestRegression(StrictTestCase):
             fit = Fit(kernel, LENGTHSCALES[kernel], 1.5, 0.0)
             value = log_likelihood(fit.covar_module(), X, Y)
             likelihood = torch.as_tensor(other.log_marginal_likelihood_value_)
-            self.assertAllClose(value, likelihood, atol=1e-6)
+            assert_all_close(value, likelihood, atol=1e-6)
             expected = torch.from_numpy(other.predict(test_X.numpy()))
-            self.assertAllClose(predict(fit, X, Y, test_X), expected, atol=1e-6)
+            assert_all_close(predict(fit, X, Y, test_X), expected, atol=1e-6)
 
     def test_gradient(self) -> None:
         for kernel in KERNELS:
@@ -69,7 +69,7 @@ class TestRegression(StrictTestCase):
             expected = torch.autograd.grad(prior.log_prob(Y), parameters)
             actual = torch.autograd.grad(log_likelihood(module, X, Y), parameters)
             for ours, theirs in zip(actual, expected, strict=True):
-                self.assertAllClose(ours, theirs, rtol=1e-6)
+                assert_all_close(ours, theirs, rtol=1e-6)
 
     def test_fit_finds_the_hyperparameters(self) -> None:
         for kernel in KERNELS:
@@ -77,9 +77,9 @@ class TestRegression(StrictTestCase):
             fit = fit_kernel(kernel, X, Y)
             true = Fit(kernel, LENGTHSCALES[kernel], 1.5, 0.0)
             at_true = log_likelihood(true.covar_module(), X, Y).item()
-            self.assertGreater(fit.log_likelihood, at_true)
+            assert fit.log_likelihood > at_true
             ratios = torch.tensor(fit.lengthscales) / torch.tensor(true.lengthscales)
-            self.assertTrue(((ratios > 0.6) & (ratios < 1.6)).all(), (kernel, fit))
+            assert ((ratios > 0.6) & (ratios < 1.6)).all(), (kernel, fit)
 
     def test_lowest_error_finds_the_kernel(self) -> None:
         for kernel in KERNELS:
@@ -89,4 +89,4 @@ class TestRegression(StrictTestCase):
                 fit = fit_kernel(candidate, X[:150], Y[:150])
                 mean = predict(fit, X[:150], Y[:150], X[150:])
                 errors[candidate] = (mean - Y[150:]).square().mean().item()
-            self.assertEqual(min(errors, key=errors.__getitem__), kernel, errors)
+            assert min(errors, key=errors.__getitem__) == kernel, errors

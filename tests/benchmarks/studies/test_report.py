@@ -1,7 +1,7 @@
-import tempfile
 from pathlib import Path
 from unittest import mock
 
+import pytest
 from botorch.exceptions import InputDataError
 
 from benchmarks.__main__ import main
@@ -11,17 +11,14 @@ from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.report import write_report
 from benchmarks.tables import format_table
 from tests.benchmarks.studies.small_studies import fake_results, make_task
-from tests.strict_case import StrictTestCase
 
 LEVELS = {"ucb-ald": 2.0, "cjes": 1.0, "random": 0.0}
 
 
-class TestReport(StrictTestCase):
-    def setUp(self) -> None:
-        super().setUp()
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.root = Path(directory.name)
+class TestReport:
+    @pytest.fixture(autouse=True)
+    def empty_folder(self, tmp_path: Path) -> None:
+        self.root = tmp_path
 
     def add(self, study: str, function: str, rule: str, level: float, seeds=20) -> None:
         task = make_task(study, function, rule, seeds=seeds, iterations=4)
@@ -37,23 +34,25 @@ class TestReport(StrictTestCase):
     def test_analysis(self) -> None:
         self.add_binary()
         analysis = analyze(STUDIES["binary"], self.root)
-        self.assertEqual(analysis.rules, tuple(LEVELS))
-        self.assertEqual(analysis.functions, ("Ackley", "Levy"))
-        self.assertEqual((analysis.seeds, analysis.iterations), (20, 4))
-        self.assertEqual(analysis.scores(["random", "cjes"]).shape, (2, 2, 20, 4))
-        self.assertAlmostEqual(analysis.scores(["cjes"])[0, 1, 3, 2], 1.03, places=6)
+        assert analysis.rules == tuple(LEVELS)
+        assert analysis.functions == ("Ackley", "Levy")
+        assert (analysis.seeds, analysis.iterations) == (20, 4)
+        assert analysis.scores(["random", "cjes"]).shape == (2, 2, 20, 4)
+        assert analysis.scores(["cjes"])[0, 1, 3, 2] == pytest.approx(
+            1.03, rel=0, abs=0.5e-6
+        )
         ranking = analysis.rank(analysis.rules)
         assert ranking is not None
-        self.assertEqual(ranking.borda, [4, 2, 0])
+        assert ranking.borda == [4, 2, 0]
         regret = analysis.relative_regret()
-        self.assertEqual(set(regret), set(LEVELS))
-        self.assertAlmostEqual(regret["random"], 1.0)
+        assert set(regret) == set(LEVELS)
+        assert regret["random"] == pytest.approx(1.0, rel=0, abs=0.5e-7)
         of_random = [analysis.study.optimum(x) - 0.095 for x in ("Ackley", "Levy")]
         expected = sum((x - LEVELS["ucb-ald"]) / x for x in of_random) / 2
-        self.assertAlmostEqual(regret["ucb-ald"], expected, places=5)
-        self.assertEqual(analysis.relative_regret("cbkg"), {})
-        self.assertEqual(len(analysis.missing["cbkg"]), 34)
-        self.assertNotIn("Trid", analysis.missing["random"])
+        assert regret["ucb-ald"] == pytest.approx(expected, rel=0, abs=0.5e-5)
+        assert analysis.relative_regret("cbkg") == {}
+        assert len(analysis.missing["cbkg"]) == 34
+        assert "Trid" not in analysis.missing["random"]
 
     def test_incomplete_study(self) -> None:
         self.add_binary()
@@ -74,9 +73,9 @@ class TestReport(StrictTestCase):
             "| Levy | SE-ARD | SE-ARD |",
             "The chosen kernel is the paper's on 12 of 34 functions.",
         ):
-            self.assertIn(part, text)
+            assert part in text
         for name in ("wins", "regret"):
-            self.assertGreater((self.root / "binary" / f"{name}.png").stat().st_size, 0)
+            assert (self.root / "binary" / f"{name}.png").stat().st_size > 0
 
     def test_contexts_and_conclusions(self) -> None:
         levels = {"ucb-ald": 2.0, "ucb-random": 1.0, "ucb-fixed": 3.0, "bald": 0.0}
@@ -86,9 +85,9 @@ class TestReport(StrictTestCase):
         text = "## What it means\n\nNothing."
         (self.root / "binary" / "conclusions.md").write_text(text, encoding="utf-8")
         report = write_report("binary", self.root).read_text(encoding="utf-8")
-        self.assertIn(f"\n\n{text}\n\n", report)
-        self.assertIn("| `ucb-ald` against `ucb-random` | 2 | 2 | 0 | 2 | 0 |", report)
-        self.assertIn("| `ucb-ald` against `ucb-fixed` | 0 | 0 | 2 | 0 | 2 |", report)
+        assert f"\n\n{text}\n\n" in report
+        assert "| `ucb-ald` against `ucb-random` | 2 | 2 | 0 | 2 | 0 |" in report
+        assert "| `ucb-ald` against `ucb-fixed` | 0 | 0 | 2 | 0 | 2 |" in report
 
     def test_beside(self) -> None:
         self.add("duels-kg", "Levy", "kg", 1.0)
@@ -96,24 +95,24 @@ class TestReport(StrictTestCase):
             self.add("duels", "Levy", rule, 0.0, seeds=40)
             self.add("duels", "Trid", rule, 0.0, seeds=40)  # not of this study
         analysis = analyze(STUDIES["duels-kg"], self.root)
-        self.assertEqual(analysis.rules, ("muc-ald", "random", "kg"))
-        self.assertEqual(analysis.functions, ("Levy",))
-        self.assertEqual(analysis.seeds, 20)
+        assert analysis.rules == ("muc-ald", "random", "kg")
+        assert analysis.functions == ("Levy",)
+        assert analysis.seeds == 20
         text = write_report("duels-kg", self.root).read_text(encoding="utf-8")
-        self.assertIn("3 of 80 tasks", text)
-        self.assertNotIn("in the paper", text)
+        assert "3 of 80 tasks" in text
+        assert "in the paper" not in text
 
     def test_no_common_function(self) -> None:
         self.add("binary", "Levy", "random", 0.0, seeds=1)
         self.add("binary", "Trid", "cbkg", 0.0, seeds=1)
         text = write_report("binary", self.root).read_text(encoding="utf-8")
-        self.assertNotIn("## Ranking", text)
-        self.assertIn("## Regret", text)
+        assert "## Ranking" not in text
+        assert "## Regret" in text
 
     def test_nothing(self) -> None:
-        with self.assertRaisesRegex(InputDataError, "``output``"):
+        with pytest.raises(InputDataError, match="``output``"):
             write_report("binary", self.root)
 
     def test_table(self) -> None:
         table = format_table(["a", "b"], [("x", 1), ("y", None)])
-        self.assertEqual(table, "| a | b |\n|---|---:|\n| x | 1 |\n| y |  |")
+        assert table == "| a | b |\n|---|---:|\n| x | 1 |\n| y |  |"

@@ -1,9 +1,8 @@
 import os
 import signal
 import subprocess
-import tempfile
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -29,7 +28,6 @@ from tests.benchmarks.studies.small_studies import (
     tiny_arguments,
     tiny_results,
 )
-from tests.strict_case import StrictTestCase
 
 
 def wait_for_results(folder: Path, process: subprocess.Popen, limit: float) -> None:
@@ -41,32 +39,31 @@ def wait_for_results(folder: Path, process: subprocess.Popen, limit: float) -> N
         time.sleep(0.02)
 
 
-class RunnerTestCase(StrictTestCase):
-    def setUp(self) -> None:
-        super().setUp()
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.output = Path(directory.name)
-        self.folder = self.output / "binary"
-        self.enterContext(stubbed())
+class StubbedRunner:
+    @pytest.fixture(autouse=True)
+    def stubbed_tasks(self, tmp_path: Path) -> Iterator[None]:
+        self.output = tmp_path
+        self.folder = tmp_path / "binary"
+        with stubbed():
+            yield
 
 
-class TestRunStudy(RunnerTestCase):
+class TestRunStudy(StubbedRunner):
     def test_tasks(self) -> None:
         tasks = make_tasks(TINY)
-        self.assertEqual(len({(task.function, task.rule) for task in tasks}), 4)
-        self.assertEqual([task.function for task in tasks[:2]], ["Levy", "Levy"])
+        assert len({(task.function, task.rule) for task in tasks}) == 4
+        assert [task.function for task in tasks[:2]] == ["Levy", "Levy"]
 
     def test_resume_computes_what_is_missing(self) -> None:
-        self.assertEqual(run_study(TINY, self.folder, compute_here), 4)
+        assert run_study(TINY, self.folder, compute_here) == 4
         lost = store.result_path(self.folder, "Levy", "ucb-ald")
         lost.unlink()
         times = {path: path.stat().st_mtime_ns for path in self.folder.iterdir()}
-        self.assertEqual(run_study(TINY, self.folder, compute_here), 1)
-        self.assertTrue(lost.exists())
+        assert run_study(TINY, self.folder, compute_here) == 1
+        assert lost.exists()
         for path, modified in times.items():
-            self.assertEqual(path.stat().st_mtime_ns, modified)
-        self.assertEqual(run_study(TINY, self.folder, compute_here), 0)
+            assert path.stat().st_mtime_ns == modified
+        assert run_study(TINY, self.folder, compute_here) == 0
 
     def test_failures(self) -> None:
         def compute(tasks: Sequence[Task]) -> Generator[tuple[Task, Any]]:
@@ -78,9 +75,9 @@ class TestRunStudy(RunnerTestCase):
                     future.set_result(fake_results(task))
                 yield task, future
 
-        with self.assertRaisesRegex(RuntimeError, "1 tasks failed"):
+        with pytest.raises(RuntimeError, match="1 tasks failed"):
             run_study(TINY, self.folder, compute)
-        self.assertEqual(len(list(self.folder.iterdir())), 3)
+        assert len(list(self.folder.iterdir())) == 3
 
     def test_dead_worker(self) -> None:
         def compute(tasks: Sequence[Task]) -> Generator[tuple[Task, Any]]:
@@ -88,42 +85,42 @@ class TestRunStudy(RunnerTestCase):
             future.set_exception(BrokenProcessPool())
             yield tasks[0], future
 
-        with self.assertRaisesRegex(RuntimeError, "worker process died"):
+        with pytest.raises(RuntimeError, match="worker process died"):
             run_study(TINY, self.folder, compute)
 
     def test_wrong_arguments(self) -> None:
-        with self.assertRaisesRegex(InputDataError, "``device``.*'abacus'"):
+        with pytest.raises(InputDataError, match="``device``.*'abacus'"):
             make_tasks(TINY, device="abacus")
-        with self.assertRaisesRegex(InputDataError, "``workers``"):
+        with pytest.raises(InputDataError, match="``workers``"):
             on_processes(0)
         with (
             mock.patch.dict("sys.modules", {"distributed": None}),
-            self.assertRaisesRegex(InputDataError, r"``distributed``.*\[cluster\]"),
+            pytest.raises(InputDataError, match=r"``distributed``.*\[cluster\]"),
         ):
             on_cluster("tcp://127.0.0.1:1")
 
     def test_command_line(self) -> None:
         with (
             mock.patch("sys.stderr") as stderr,
-            self.assertRaisesRegex(SystemExit, "2"),
+            pytest.raises(SystemExit, match="2"),
         ):
             main(["run", "binary", "--rules", "muc-ald", "--output", str(self.output)])
         printed = "".join(call.args[0] for call in stderr.write.call_args_list)
-        self.assertIn("Expected ``rules`` to be among", printed)
+        assert "Expected ``rules`` to be among" in printed
         with mock.patch(
             "benchmarks.studies.runner.on_processes", return_value=compute_here
         ):
             main(tiny_arguments(self.output))
             main(tiny_arguments(self.output))  # nothing left to compute
-        self.assertTrue(read_all(self.folder).equals(tiny_results()))
-        self.assertEqual(len(store.load_runs(self.folder)), 1)
+        assert read_all(self.folder).equals(tiny_results())
+        assert len(store.load_runs(self.folder)) == 1
 
 
 @pytest.mark.slow
-class TestProcesses(RunnerTestCase):
+class TestProcesses(StubbedRunner):
     def test_same_results_with_two_workers(self) -> None:
         run_study(TINY, self.folder, on_processes(2))
-        self.assertTrue(read_all(self.folder).equals(tiny_results()))
+        assert read_all(self.folder).equals(tiny_results())
 
     def test_killed_run_resumes(self) -> None:
         arguments = tiny_arguments(self.output, iterations=12)
@@ -135,13 +132,13 @@ class TestProcesses(RunnerTestCase):
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         _, alive = psutil.wait_procs(family, timeout=30)
-        self.assertEqual(alive, [])
+        assert alive == []
         finished = {path: path.stat() for path in self.folder.glob("*.parquet")}
         study = TINY.subset(iterations=12)
         computed = run_study(study, self.folder, compute_here)
-        self.assertEqual(computed, 4 - len(finished))
-        self.assertGreaterEqual(computed, 1)
+        assert computed == 4 - len(finished)
+        assert computed >= 1
         for path, stat in finished.items():
-            self.assertEqual(path.stat().st_mtime_ns, stat.st_mtime_ns)
-            self.assertEqual(path.stat().st_ino, stat.st_ino)
-        self.assertEqual(store.load(self.folder).height, 4 * 3 * 12)
+            assert path.stat().st_mtime_ns == stat.st_mtime_ns
+            assert path.stat().st_ino == stat.st_ino
+        assert store.load(self.folder).height == 4 * 3 * 12

@@ -1,7 +1,6 @@
 import math
 import os
 import random
-import tempfile
 import warnings
 from pathlib import Path
 from unittest import mock
@@ -15,30 +14,27 @@ from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.experiment import SCHEMA
 from botorch_binary_context.problems import BENCHMARKS
 from tests.benchmarks.studies.small_studies import fake_results, make_task
-from tests.strict_case import StrictTestCase
 
 
-class TestStore(StrictTestCase):
-    def setUp(self) -> None:
-        super().setUp()
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.folder = Path(directory.name) / "binary"
+class TestStore:
+    @pytest.fixture(autouse=True)
+    def one_result(self, tmp_path: Path) -> None:
+        self.folder = tmp_path / "binary"
         self.task = make_task()
         self.path = store.result_path(self.folder, "Levy", "ucb-ald")
         self.frame = fake_results(self.task)
 
     def test_paths_differ(self) -> None:
         paths = {store.result_path(self.folder, name, "cbkg") for name in BENCHMARKS}
-        self.assertEqual(len(paths), 34)
-        self.assertTrue(all(path.name.isascii() for path in paths))
+        assert len(paths) == 34
+        assert all(path.name.isascii() for path in paths)
 
     def test_save_and_load(self) -> None:
-        self.assertTrue(store.load(self.folder).is_empty())
+        assert store.load(self.folder).is_empty()
         store.save(self.frame, self.path)
-        self.assertTrue(store.load(self.folder).equals(self.frame))
-        self.assertEqual([p.name for p in self.folder.iterdir()], [self.path.name])
-        self.assertEqual(self.path.stat().st_mode & 0o777, 0o644)
+        assert store.load(self.folder).equals(self.frame)
+        assert [p.name for p in self.folder.iterdir()] == [self.path.name]
+        assert self.path.stat().st_mode & 0o777 == 0o644
 
     def test_failed_save_leaves_the_old_file(self) -> None:
         store.save(self.frame, self.path)
@@ -49,33 +45,37 @@ class TestStore(StrictTestCase):
                 pytest.raises(OSError, match="no space"),
             ):
                 store.save(self.frame.head(1), self.path)
-        self.assertTrue(store.load(self.folder).equals(self.frame))
-        self.assertEqual(len(list(self.folder.iterdir())), 1)
+        assert store.load(self.folder).equals(self.frame)
+        assert len(list(self.folder.iterdir())) == 1
 
     def test_partial_file_of_a_killed_run_is_not_seen(self) -> None:
         def die(*_: object) -> None:
             raise SystemExit
 
-        with mock.patch("os.replace", die), mock.patch.object(Path, "unlink"):
-            self.assertRaises(SystemExit, store.save, self.frame, self.path)
-        self.assertEqual(len(list(self.folder.iterdir())), 1)  # the temporary file
-        self.assertFalse(store.is_finished(self.folder, self.task))
-        self.assertTrue(store.load(self.folder).is_empty())
+        with (
+            mock.patch("os.replace", die),
+            mock.patch.object(Path, "unlink"),
+            pytest.raises(SystemExit),
+        ):
+            store.save(self.frame, self.path)
+        assert len(list(self.folder.iterdir())) == 1  # the temporary file
+        assert not store.is_finished(self.folder, self.task)
+        assert store.load(self.folder).is_empty()
 
     def test_broken_files_are_ignored(self) -> None:
         store.save(self.frame, self.path)
         whole = self.path.read_bytes()
         other = pl.DataFrame({"a": [1]})
         other.write_parquet(self.folder / "other.parquet")
-        with self.assertWarnsRegex(BotorchWarning, "other columns"):
-            self.assertTrue(store.load(self.folder).equals(self.frame))
+        with pytest.warns(BotorchWarning, match="other columns"):
+            assert store.load(self.folder).equals(self.frame)
         os.remove(self.folder / "other.parquet")
         for content in (whole[: len(whole) // 2], b"", b"PAR1"):
             self.path.write_bytes(content)
-            with self.assertWarnsRegex(BotorchWarning, "Ignoring"):
-                self.assertEqual(store.load(self.folder).schema, SCHEMA)
-            with self.assertWarnsRegex(BotorchWarning, "Ignoring"):
-                self.assertFalse(store.is_finished(self.folder, self.task))
+            with pytest.warns(BotorchWarning, match="Ignoring"):
+                assert store.load(self.folder).schema == SCHEMA
+            with pytest.warns(BotorchWarning, match="Ignoring"):
+                assert not store.is_finished(self.folder, self.task)
 
     def test_flipped_bits(self) -> None:
         """Noticed or harmless: never other results, nor another error."""
@@ -91,8 +91,8 @@ class TestStore(StrictTestCase):
                 warnings.simplefilter("ignore", BotorchWarning)
                 frame = store.read(self.path)
             noticed += frame is None
-            self.assertTrue(frame is None or frame.equals(self.frame))
-        self.assertGreater(noticed, 100)
+            assert frame is None or frame.equals(self.frame)
+        assert noticed > 100
 
     def test_results_of_something_else(self) -> None:
         first = pl.col("seed").eq(0) & pl.col("iteration").eq(1)
@@ -117,40 +117,40 @@ class TestStore(StrictTestCase):
             ),
         ):
             store.save(frame, self.path)
-            with self.assertWarnsRegex(BotorchWarning, f"Ignoring .*: .*{message}"):
-                self.assertFalse(store.is_finished(self.folder, self.task))
+            with pytest.warns(BotorchWarning, match=f"Ignoring .*: .*{message}"):
+                assert not store.is_finished(self.folder, self.task)
 
     def test_without_a_checksum(self) -> None:
         """Results of former releases are read, and held to all the rest."""
         self.path.parent.mkdir()
         self.frame.write_parquet(self.path)
-        self.assertTrue(store.is_finished(self.folder, self.task))
+        assert store.is_finished(self.folder, self.task)
         self.frame.tail(-1).write_parquet(self.path)
-        with self.assertWarnsRegex(BotorchWarning, "iterations are missing"):
-            self.assertFalse(store.is_finished(self.folder, self.task))
+        with pytest.warns(BotorchWarning, match="iterations are missing"):
+            assert not store.is_finished(self.folder, self.task)
 
     def test_stored_results_are_sound(self) -> None:
         """One file of every study of the repository."""
         for folder in sorted(store.RESULTS.iterdir()):
             for path in sorted(folder.glob("*.parquet"))[:1]:
                 if path.name == store.PACKED:
-                    self.assertIsNotNone(store.read_table(path))
+                    assert store.read_table(path) is not None
                 elif folder.name in STUDIES:
-                    self.assertIsNotNone(store.read(path, folder.name))
+                    assert store.read(path, folder.name) is not None
 
     def test_packed(self) -> None:
-        with self.assertRaisesRegex(InputDataError, "to hold results"):
+        with pytest.raises(InputDataError, match="to hold results"):
             store.pack(self.folder)
         other = make_task(rule="bald")
         store.save(self.frame, self.path)
         store.save(fake_results(other), store.result_path(self.folder, "Levy", "bald"))
         before = store.load(self.folder)
         path = store.pack(self.folder)
-        self.assertEqual([p.name for p in self.folder.iterdir()], [path.name])
-        self.assertTrue(store.load(self.folder).equals(before))
-        self.assertTrue(store.is_finished(self.folder, other))
-        self.assertFalse(store.is_finished(self.folder, make_task(rule="random")))
-        with self.assertRaisesRegex(InputDataError, "``output``.*results.parquet"):
+        assert [p.name for p in self.folder.iterdir()] == [path.name]
+        assert store.load(self.folder).equals(before)
+        assert store.is_finished(self.folder, other)
+        assert not store.is_finished(self.folder, make_task(rule="random"))
+        with pytest.raises(InputDataError, match="``output``.*results.parquet"):
             store.is_finished(self.folder, make_task(rule="bald", seeds=4))
 
     def test_new_results_replace_packed_ones(self) -> None:
@@ -158,21 +158,21 @@ class TestStore(StrictTestCase):
         store.pack(self.folder)
         newer = fake_results(self.task, level=1.0)
         store.save(newer, self.path)
-        self.assertTrue(store.load(self.folder).equals(newer))
+        assert store.load(self.folder).equals(newer)
         store.pack(self.folder)
-        self.assertTrue(store.load(self.folder).equals(newer))
+        assert store.load(self.folder).equals(newer)
 
     def test_is_finished(self) -> None:
-        self.assertFalse(store.is_finished(self.folder, self.task))
+        assert not store.is_finished(self.folder, self.task)
         store.save(self.frame, self.path)
-        self.assertTrue(store.is_finished(self.folder, self.task))
-        with self.assertRaisesRegex(InputDataError, "``output``.*3 and 3"):
+        assert store.is_finished(self.folder, self.task)
+        with pytest.raises(InputDataError, match="``output``.*3 and 3"):
             store.is_finished(self.folder, make_task(seeds=4))
 
     def test_runs(self) -> None:
         store.log_run(self.folder, 3, "2")
-        self.assertEqual(store.load_runs(self.folder), [])
+        assert store.load_runs(self.folder) == []
         store.save(self.frame, self.path)
         store.log_run(self.folder, 3, "2")
         store.log_run(self.folder, 4, "tcp://there")
-        self.assertEqual([x["seconds"] for x in store.load_runs(self.folder)], [3, 4])
+        assert [x["seconds"] for x in store.load_runs(self.folder)] == [3, 4]

@@ -1,10 +1,10 @@
 import itertools
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 import polars as pl
+import pytest
 import torch
 from linear_operator import to_dense
 
@@ -21,7 +21,7 @@ from benchmarks.studies.moving_optimum import (
 from benchmarks.studies.variant_report import final_regrets
 from botorch_binary_context.problems import make_objective
 from tests.benchmarks.studies.small_studies import fake_results, stub_hyperparameters
-from tests.strict_case import StrictTestCase
+from tests.closeness import assert_all_close
 from tests.tensors import uniform
 
 FUNCTION = "Levy"
@@ -33,7 +33,7 @@ def make_task(study: str, variant: str, iterations: int = 6) -> Task:
     return Task(study, name, "ucb-ald", 2, iterations, fitted)
 
 
-class TestProblem(StrictTestCase):
+class TestProblem:
     def test_latent_by_hand(self) -> None:
         objective = make_objective(FUNCTION)
         problem = MovingOptimumProblem(objective, "worst")
@@ -43,7 +43,7 @@ class TestProblem(StrictTestCase):
             point = low + (high - low) * torch.tensor(u, dtype=torch.double)
             expected = 3 * (objective(point) - t)
             row = torch.tensor([t, s, x1, x2], dtype=torch.double)
-            self.assertAllClose(problem.latent(row), expected)
+            assert_all_close(problem.latent(row), expected)
 
     def test_optima_differ(self) -> None:
         """Each goal has a best setting of its own; a grid finds none better."""
@@ -55,10 +55,10 @@ class TestProblem(StrictTestCase):
             values = problem.score(grid)
             best[goal] = grid[values.argmax()]
             optimum = best_score(FUNCTION, goal)
-            self.assertGreaterEqual(optimum, float(values.max()))
-            self.assertLess(optimum - float(values.max()), 0.2)
+            assert optimum >= float(values.max())
+            assert optimum - float(values.max()) < 0.2
         for one, other in itertools.combinations(best.values(), 2):
-            self.assertGreater(float((one - other).abs().max()), 0.02)
+            assert float((one - other).abs().max()) > 0.02
 
     def test_score_is_the_goal(self) -> None:
         """What counts is what the goal of the package makes of the latent values."""
@@ -68,7 +68,7 @@ class TestProblem(StrictTestCase):
             values = problem.latent(goal.rows(problem.space, x))
             model = case.model(uniform(3, 4), torch.ones(3, 1).double())
             expected = goal.combine(values, model) / 3 + 2
-            self.assertAllClose(problem.score(x), expected)
+            assert_all_close(problem.score(x), expected)
 
     def test_kernel(self) -> None:
         """Along each variable alone it is the kernel of the shifted function."""
@@ -79,15 +79,15 @@ class TestProblem(StrictTestCase):
             move = torch.cat([move, torch.tensor([[0.0, 0.0, 0.5, 0.2]])]).double()
             shifts = torch.tensor([[0.0, 0.0], [0.18, -0.18], [0.35, 0.14]]).double()
             base = to_dense(fitted.covar_module()(shifts[:1], shifts))
-            self.assertAllClose(to_dense(kernel(move[:1], move)), 9 * (base + 1))
+            assert_all_close(to_dense(kernel(move[:1], move)), 9 * (base + 1))
 
 
-class TestTasks(StrictTestCase):
+class TestTasks:
     def test_goals(self) -> None:
         for goal in variants.GOALS:
             frame = run_task(make_task("goals", goal, iterations=2))
             best = best_score(FUNCTION, goal)
-            self.assertTrue((frame["score"] <= best + 1e-5).all())
+            assert (frame["score"] <= best + 1e-5).all()
 
     def test_batches(self) -> None:
         study = replace(STUDIES["batches"], measure_every=4)
@@ -95,23 +95,21 @@ class TestTasks(StrictTestCase):
         with mock.patch.dict(STUDIES, {"batches": study}):
             frame = run_task(task)
         scores = frame["score"].to_numpy().reshape(8, 6)
-        self.assertTrue((scores[:, :4] == scores[:, :1]).all())  # the first batch
-        self.assertTrue((scores[:, 4:] == scores[:, 5:]).all())  # the two that are left
-        self.assertTrue((scores[:, 0] != scores[:, 5]).any())
-        self.assertEqual(frame["context"].n_unique(), 48)
+        assert (scores[:, :4] == scores[:, :1]).all()  # the first batch
+        assert (scores[:, 4:] == scores[:, 5:]).all()  # the two that are left
+        assert (scores[:, 0] != scores[:, 5]).any()
+        assert frame["context"].n_unique() == 48
 
     def test_same_randomness(self) -> None:
         cases = [make_case(make_task("batches", size)) for size in variants.BATCH_SIZES]
-        self.assertEqual({case.randomness for case in cases}, {FUNCTION})
-        self.assertEqual([case.batch_size for case in cases], [1, 4])
+        assert {case.randomness for case in cases} == {FUNCTION}
+        assert [case.batch_size for case in cases] == [1, 4]
 
 
-class TestReports(StrictTestCase):
-    def setUp(self) -> None:
-        super().setUp()
-        directory = tempfile.TemporaryDirectory()
-        self.addCleanup(directory.cleanup)
-        self.root = Path(directory.name)
+class TestReports:
+    @pytest.fixture(autouse=True)
+    def empty_folder(self, tmp_path: Path) -> None:
+        self.root = tmp_path
 
     def save(self, study: str, levels: dict[str, float]) -> None:
         for rule, variant in itertools.product(STUDIES[study].rules, levels):
@@ -125,19 +123,19 @@ class TestReports(StrictTestCase):
         self.save("goals", dict.fromkeys(variants.GOALS, 0.0))
         text = report.write_report("goals", self.root).read_text(encoding="utf-8")
         best = best_score(FUNCTION, "worst")
-        self.assertIn(f"| worst | `ucb-ald` | {best - 0.005:.2f} ± 0.00 |", text)
-        self.assertIn("1 of 1 |", text)
-        self.assertIn("## Missing", text)
+        assert f"| worst | `ucb-ald` | {best - 0.005:.2f} ± 0.00 |" in text
+        assert "1 of 1 |" in text
+        assert "## Missing" in text
 
     def test_incomplete_functions_are_left_out(self) -> None:
         self.save("goals", {"worst": 0.0, "average": 0.0})
         regrets = final_regrets(analyze(STUDIES["goals"], self.root))
-        self.assertEqual(set(regrets["variant"]), {"worst", "average"})
+        assert set(regrets["variant"]) == {"worst", "average"}
         task = Task("goals", "Gramacy and Lee (2012), worst", "ucb-ald", 2, 6, None)
         path = store.result_path(self.root / "goals", task.function, task.rule)
         store.save(fake_results(task), path)
         regrets = final_regrets(analyze(STUDIES["goals"], self.root))
-        self.assertEqual(set(regrets["function"]), {FUNCTION})
+        assert set(regrets["function"]) == {FUNCTION}
 
     def test_batches(self) -> None:
         best = STUDIES["batches"].optimum(f"{FUNCTION}, one by one")
@@ -146,6 +144,6 @@ class TestReports(StrictTestCase):
         regrets = final_regrets(analyze(STUDIES["batches"], self.root))
         means = regrets.group_by("rule", "variant").agg(pl.col("regret").mean())
         one = means.filter(rule="ucb-ald", variant="one by one")["regret"].item()
-        self.assertAlmostEqual(one, 0.995, places=5)
-        self.assertIn("| `ucb-ald` | all |  |  | +50% | 0 of 1 |", text)
-        self.assertIn("| `ucb-ald` | Levy | 0.995 | 1.495 | +50% |  |", text)
+        assert one == pytest.approx(0.995, rel=0, abs=0.5e-5)
+        assert "| `ucb-ald` | all |  |  | +50% | 0 of 1 |" in text
+        assert "| `ucb-ald` | Levy | 0.995 | 1.495 | +50% |  |" in text
