@@ -9,9 +9,11 @@ from botorch_binary_context import inference, probability
 from botorch_binary_context.acquisition import (
     BernoulliMutualInformation,
     BinaryUpperConfidenceBound,
+    ContestKnowledgeGradient,
     ContextualBinaryKnowledgeGradient,
     ContextualJointEntropySearch,
     ExpectedAbsoluteVolumeChange,
+    ExpectedBestOfContest,
     ExpectedBestOption,
     GlobalMutualInformation,
     GoalUpperConfidenceBound,
@@ -104,6 +106,7 @@ from botorch_binary_context.psychometric_draws import (
 )
 from botorch_binary_context.rules import (
     BINARY_RULES,
+    CONTEST_RULES,
     DUEL_RULES,
     Rule,
     Selection,
@@ -131,6 +134,7 @@ __all__ = [
     "AveragedGP",
     "AveragedPosterior",
     "BINARY_RULES",
+    "CONTEST_RULES",
     "BernoulliMutualInformation",
     "BestOfGP",
     "BinaryGP",
@@ -146,6 +150,7 @@ __all__ = [
     "ContextCVaR",
     "ContextQuantile",
     "ContextSpace",
+    "ContestKnowledgeGradient",
     "ContextualBinaryKnowledgeGradient",
     "ContextualJointEntropySearch",
     "DIFFERENCE",
@@ -153,6 +158,7 @@ __all__ = [
     "DriftKernel",
     "ExactPosterior",
     "ExpectedAbsoluteVolumeChange",
+    "ExpectedBestOfContest",
     "ExpectedBestOption",
     "Experiment",
     "Feasibility",

@@ -31,7 +31,13 @@ LAYERS = (
 )
 LEVEL = {part: level for level, layer in enumerate(LAYERS) for part in layer}
 # What may be used of a model: its class and its values, not how they are computed.
-MODEL_SEAM = {"latent_gp", "functional_values", "mixed_gp", "validation"}
+MODEL_SEAM = {
+    "best_of_gp",
+    "functional_values",
+    "latent_gp",
+    "mixed_gp",
+    "validation",
+}
 OUTSIDE = ("acquisition", "sampling", "plotting", "goals", "rules")
 INTERIOR = {"sqrt_information"}
 

@@ -9,6 +9,10 @@ from botorch_binary_context.acquisition.analytic import (
 )
 from botorch_binary_context.acquisition.best_option import ExpectedBestOption
 from botorch_binary_context.acquisition.best_value import best_latent_value
+from botorch_binary_context.acquisition.contests import (
+    ContestKnowledgeGradient,
+    ExpectedBestOfContest,
+)
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
 )
@@ -39,9 +43,11 @@ from botorch_binary_context.acquisition.targeted import TargetedInformation
 __all__ = [
     "BernoulliMutualInformation",
     "BinaryUpperConfidenceBound",
+    "ContestKnowledgeGradient",
     "ContextualBinaryKnowledgeGradient",
     "ContextualJointEntropySearch",
     "ExpectedAbsoluteVolumeChange",
+    "ExpectedBestOfContest",
     "ExpectedBestOption",
     "GlobalMutualInformation",
     "GoalUpperConfidenceBound",

@@ -16,18 +16,22 @@ from typing import Any
 
 import torch
 from botorch.exceptions import InputDataError
+from botorch.utils.sampling import draw_sobol_normal_samples
 from torch import Tensor
 
+from botorch_binary_context.bivariate import bivariate_normal_cdf
 from botorch_binary_context.checks import describe
 from botorch_binary_context.functionals import DIFFERENCE, Functional
 from botorch_binary_context.likelihoods.base import LogDerivatives, OutcomeLikelihood
 from botorch_binary_context.likelihoods.probit import ProbitLikelihood
-from botorch_binary_context.probability import normal_cdf, probit_mean
+from botorch_binary_context.numerics.covariance import raise_variance
+from botorch_binary_context.probability import hermite, normal_cdf, probit_mean
 
 #: The variance of the noise of each setting, so that differences have that of duels.
 NOISE = 0.5
 _SCALE = 1 / math.sqrt(NOISE)
 _PROBIT = ProbitLikelihood()
+NUM_DRAWS = 1024
 
 
 class ContestLikelihood(OutcomeLikelihood):
@@ -160,3 +164,84 @@ def shared_noise(likelihood: OutcomeLikelihood, number: int, like: Tensor) -> Te
     group = torch.arange(number, device=like.device) // likelihood.num_sharing
     same = group.unsqueeze(0) == group.unsqueeze(1)
     return likelihood.noise_variance * same.to(like)
+
+
+def winner_probabilities(mean: Tensor, covar: Tensor) -> Tensor:
+    r"""The probability of each of ``k`` settings to win a contest.
+
+    In closed form for two and three settings; for more by quasi-random draws of their
+    values, given which it is an integral over one number.
+
+    Args:
+        mean: The mean of their latent values, ``... x k``.
+        covar: The covariance of these, ``... x k x k``.
+
+    Returns:
+        A ``... x k`` tensor.
+    """
+    k = mean.shape[-1]
+    if k > 3:
+        return _by_draws(mean, covar)
+    return torch.stack([_beats_all(mean, covar, i) for i in range(k)], dim=-1)
+
+
+def winner_slopes(mean: Tensor, covar: Tensor) -> tuple[Tensor, Tensor]:
+    r"""The probabilities to win, and their derivatives in the means.
+
+    With a Gaussian posterior, the mean of ``f`` anywhere moves by ``Σ_i cov(f, f_i)
+    ∂ log P_w / ∂ μ_i`` when ``w`` wins.
+
+    Args:
+        mean: The mean of the latent values, ``... x k``.
+        covar: The covariance of these, ``... x k x k``.
+
+    Returns:
+        The probabilities, ``... x k``, and the derivatives of each (in the last but one
+        dimension) in every mean, ``... x k x k``.
+    """
+    keeps_graph = torch.is_grad_enabled() and (
+        mean.requires_grad or covar.requires_grad
+    )
+    with torch.enable_grad():
+        at = mean if mean.requires_grad else mean.detach().requires_grad_()
+        p = winner_probabilities(at, covar)
+        slopes = [
+            torch.autograd.grad(
+                part.sum(), at, retain_graph=True, create_graph=keeps_graph
+            )[0]
+            for part in p.unbind(dim=-1)
+        ]
+    slope = torch.stack(slopes, dim=-2)
+    return (p, slope) if keeps_graph else (p.detach(), slope.detach())
+
+
+def _beats_all(mean: Tensor, covar: Tensor, i: int) -> Tensor:
+    """The probability that one of two or three normal variables is the highest."""
+    k = mean.shape[-1]
+    A = torch.zeros(k - 1, k, dtype=mean.dtype, device=mean.device)
+    A[:, i] = 1.0
+    others = [j for j in range(k) if j != i]
+    A[torch.arange(k - 1, device=mean.device), others] = -1.0
+    noise = NOISE * torch.eye(k, dtype=mean.dtype, device=mean.device)
+    gap = mean @ A.mT
+    spread = A @ (covar + noise) @ A.mT
+    deviation = spread.diagonal(dim1=-2, dim2=-1).sqrt()
+    z = gap / deviation
+    if k == 2:
+        return normal_cdf(z[..., 0])
+    rho = spread[..., 0, 1] / (deviation[..., 0] * deviation[..., 1])
+    return bivariate_normal_cdf(z[..., 0], z[..., 1], rho.clamp(-1.0, 1.0))
+
+
+def _by_draws(mean: Tensor, covar: Tensor) -> Tensor:
+    """The same of any number, with values drawn and noise integrated out."""
+    k, (nodes, weights) = mean.shape[-1], hermite(mean.dtype, mean.device)
+    points = draw_sobol_normal_samples(k, NUM_DRAWS, mean.device, mean.dtype, seed=0)
+    root = torch.linalg.cholesky(raise_variance(covar))
+    f = mean.unsqueeze(-2) + points @ root.mT  # batch_shape x S x k
+    gaps = (f.unsqueeze(-1) - f.unsqueeze(-2)).unsqueeze(-1)  # winner x loser x 1
+    beaten = normal_cdf((gaps + NOISE**0.5 * nodes) / NOISE**0.5)
+    own = torch.eye(k, dtype=torch.bool, device=mean.device).unsqueeze(-1)
+    wins = torch.where(own, 1.0, beaten).prod(dim=-2) @ weights  # batch_shape x S x k
+    found = wins.mean(dim=-2)
+    return found / found.sum(dim=-1, keepdim=True)

@@ -11,22 +11,19 @@ import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from botorch.models.transforms.input import InputTransform
-from botorch.utils.sampling import draw_sobol_normal_samples
 from gpytorch.kernels import Kernel
 from gpytorch.means import Mean
 from torch import Tensor
 
-from botorch_binary_context.bivariate import bivariate_normal_cdf
 from botorch_binary_context.inference import Inference
 from botorch_binary_context.likelihoods import PreferenceLikelihood
-from botorch_binary_context.likelihoods.best_of import NOISE, ContestLikelihood
+from botorch_binary_context.likelihoods.best_of import (
+    ContestLikelihood,
+    winner_probabilities,
+)
 from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.validation import check_labels
-from botorch_binary_context.numerics.covariance import raise_variance
-from botorch_binary_context.probability import hermite, normal_cdf
-
-NUM_DRAWS = 1024
 
 
 def contests(train_X: Tensor, train_Y: Tensor) -> Observations:
@@ -146,39 +143,4 @@ class BestOfGP(MixedGP):
         posterior = self.posterior(X)
         mean = posterior.mean.squeeze(-1)
         covar: Tensor = posterior.distribution.covariance_matrix  # pyright: ignore
-        if X.shape[-2] > 3:
-            return _by_draws(mean, covar)
-        parts = [_beats_all(mean, covar, i) for i in range(X.shape[-2])]
-        return torch.stack(parts, dim=-1)
-
-
-def _beats_all(mean: Tensor, covar: Tensor, i: int) -> Tensor:
-    """The probability that one of two or three normal variables is the highest."""
-    k = mean.shape[-1]
-    A = torch.zeros(k - 1, k, dtype=mean.dtype, device=mean.device)
-    A[:, i] = 1.0
-    others = [j for j in range(k) if j != i]
-    A[torch.arange(k - 1, device=mean.device), others] = -1.0
-    noise = NOISE * torch.eye(k, dtype=mean.dtype, device=mean.device)
-    gap = mean @ A.mT
-    spread = A @ (covar + noise) @ A.mT
-    deviation = spread.diagonal(dim1=-2, dim2=-1).sqrt()
-    z = gap / deviation
-    if k == 2:
-        return normal_cdf(z[..., 0])
-    rho = spread[..., 0, 1] / (deviation[..., 0] * deviation[..., 1])
-    return bivariate_normal_cdf(z[..., 0], z[..., 1], rho.clamp(-1.0, 1.0))
-
-
-def _by_draws(mean: Tensor, covar: Tensor) -> Tensor:
-    """The same of any number, with values drawn and noise integrated out."""
-    k, (nodes, weights) = mean.shape[-1], hermite(mean.dtype, mean.device)
-    points = draw_sobol_normal_samples(k, NUM_DRAWS, mean.device, mean.dtype, seed=0)
-    root = torch.linalg.cholesky(raise_variance(covar))
-    f = mean.unsqueeze(-2) + points @ root.mT  # batch_shape x S x k
-    gaps = (f.unsqueeze(-1) - f.unsqueeze(-2)).unsqueeze(-1)  # winner x loser x 1
-    beaten = normal_cdf((gaps + NOISE**0.5 * nodes) / NOISE**0.5)
-    own = torch.eye(k, dtype=torch.bool, device=mean.device).unsqueeze(-1)
-    wins = torch.where(own, 1.0, beaten).prod(dim=-2) @ weights  # batch_shape x S x k
-    found = wins.mean(dim=-2)
-    return found / found.sum(dim=-1, keepdim=True)
+        return winner_probabilities(mean, covar)

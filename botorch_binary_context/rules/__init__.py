@@ -7,7 +7,7 @@ Others choose the whole trial at once.
 """
 
 from botorch_binary_context.rules.base import Rule, Selection
-from botorch_binary_context.rules.contests import suggest_contest
+from botorch_binary_context.rules.contests import CONTEST_RULES, suggest_contest
 from botorch_binary_context.rules.contexts import (
     at_random,
     at_reference,
@@ -48,6 +48,7 @@ from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES, TwoStag
 
 __all__ = [
     "BINARY_RULES",
+    "CONTEST_RULES",
     "DUEL_RULES",
     "Rule",
     "RuleTable",

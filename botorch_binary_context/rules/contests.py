@@ -1,26 +1,37 @@
 r"""
 Settings for a contest: of which the best is to be chosen.
-
-.. [Astudillo2023qeubo]
-    R. Astudillo, Z. J. Lin, E. Bakshy, P. I. Frazier. qEUBO: a decision-theoretic
-    acquisition function for preferential Bayesian optimization. AISTATS 2023.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
+from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_binary_context.acquisition.base import match_space
-from botorch_binary_context.checks import describe
+from botorch_binary_context.acquisition.contests import (
+    ContestKnowledgeGradient,
+    ExpectedBestOfContest,
+)
+from botorch_binary_context.checks import check_kind, check_tensor, describe
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.goals.sampled import draw_joint_values
+from botorch_binary_context.feasibility import Feasibility
+from botorch_binary_context.likelihoods.best_of import winner_probabilities
+from botorch_binary_context.models.best_of_gp import contests
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import SearchOptions, maximize
+from botorch_binary_context.rules.base import avoid
 from botorch_binary_context.rules.suggestion import frozen, recommend
+
+#: What makes the value of contests from a model and a box, by the names of rules.
+CONTEST_RULES: Mapping[str, Callable[[LatentGP, ContextSpace], Any]] = {
+    "qeubo": ExpectedBestOfContest,
+    "mkg": ContestKnowledgeGradient,
+}
 
 
 def suggest_contest(
@@ -30,21 +41,31 @@ def suggest_contest(
     context: Tensor | Sequence[float] | None = None,
     options: SearchOptions = SearchOptions(),  # noqa: B008
     seed: int = 0,
+    rule: str = "qeubo",
+    pending: Tensor | None = None,
+    feasibility: Feasibility | None = None,
 ) -> Tensor:
     r"""The settings of the next contest.
 
-    One after the other they raise the expected value of the best of them in the
-    reference context, ``E max f(s₀, x_i)`` (qEUBO of [Astudillo2023qeubo]_, greedily),
-    beginning with the inferred best.
+    The inferred best is the first of them. One after the other, the others raise the
+    value of the contest most: by "qeubo" the expected value of the best of them in the
+    reference context [Astudillo2023qeubo]_, by "mkg" what the name of the winner is
+    expected to raise the best posterior mean by.
 
     Args:
-        model: A model of contests, duels or other trials.
+        model: A model of contests, duels or other trials; one of contests if some are
+            pending.
         space: The box of the trials.
         num_options: ``k``, how many settings there are.
         context: The ``m`` values of the context that they are compared in, by default
             the reference context.
         options: The effort of the searches.
         seed: The seed of the searches.
+        rule: "qeubo" or "mkg".
+        pending: Contests that were asked but not answered yet,
+            ``batch_shape x n x k x d``. They are taken to end as is most probable.
+        feasibility: Which settings are feasible, by a model of its own, if only such
+            may be suggested. If none is left, a ``NoTrialLeftError`` says so.
 
     Returns:
         A ``batch_shape x 1 x k x d`` tensor, one contest.
@@ -58,32 +79,65 @@ def suggest_contest(
             "Expected ``num_options`` to be a whole number of at least 2, but got "
             f"{describe(num_options)}."
         )
+    if rule not in CONTEST_RULES:
+        raise UnsupportedError(
+            f"Expected ``rule`` to be a rule for contests, one of "
+            f"{', '.join(CONTEST_RULES)}, but got {rule!r}."
+        )
+    if feasibility is not None:
+        check_kind("feasibility", feasibility, Feasibility)
     space = match_space(space, model.eval())
-    chosen = recommend(model, space, options, seed).unsqueeze(-2)
-    with frozen(model), torch.no_grad():
+    with manual_seed(seed), frozen(model), torch.no_grad():
+        if pending is not None:
+            model = _await(model, pending)
+        best = recommend(model, space, options, seed, feasibility=feasibility)
+        shown = space.reference_context
+        if context is not None:
+            like = space.bounds
+            shown = torch.as_tensor(context, dtype=like.dtype, device=like.device)
+        chosen = _at(space, best.unsqueeze(-2), shown)
+        value = CONTEST_RULES[rule](model, space)
         for _ in range(num_options - 1):
-            more = _raise_the_best(model, space, chosen, options, seed)
-            chosen = torch.cat([chosen, more.unsqueeze(-2)], dim=-2)
-    if context is None:
-        return space.at_reference(chosen).unsqueeze(-3)
-    shown = torch.as_tensor(context, dtype=chosen.dtype, device=chosen.device)
-    return space.join(chosen, shown.expand(*chosen.shape[:-1], -1)).unsqueeze(-3)
+            more = _add(value, chosen, shown, options, seed, feasibility)
+            chosen = torch.cat([chosen, more], dim=-2)
+    return chosen.unsqueeze(-3)
 
 
-def _raise_the_best(
-    model: LatentGP,
-    space: ContextSpace,
+def _at(space: ContextSpace, parameters: Tensor, context: Tensor) -> Tensor:
+    """Rows of ``... x k`` parameters in a context."""
+    return space.join(parameters, context.expand(*parameters.shape[:-1], -1))
+
+
+def _await(model: LatentGP, pending: Tensor) -> LatentGP:
+    """The model as if pending contests had their most probable winners."""
+    check_tensor("pending", pending)
+    for contest in pending.unbind(dim=-3):
+        posterior = model.posterior(contest)
+        covar: Tensor = posterior.distribution.covariance_matrix  # pyright: ignore
+        p = winner_probabilities(posterior.mean.squeeze(-1), covar)
+        winner = p.argmax(dim=-1)[..., None, None].to(contest)
+        more = contests(contest.unsqueeze(-3), winner)
+        model = model.condition_on_observations(more)
+    return model
+
+
+def _add(
+    value: Any,
     chosen: Tensor,
+    context: Tensor,
     options: SearchOptions,
     seed: int,
+    feasibility: Feasibility | None,
 ) -> Tensor:
-    """The parameters that raise the expected best of those chosen so far most."""
+    """The row that raises the value of the contest most, ``batch_shape x 1 x d``."""
+    space: ContextSpace = value.space
 
-    def expected_best(parameters: Tensor) -> Tensor:
-        known = chosen.expand(*parameters.shape[:-1], *chosen.shape[-2:])
-        together = torch.cat([known, parameters.unsqueeze(-2)], dim=-2)
-        draws = draw_joint_values(model, space.at_reference(together))
-        return draws.amax(dim=-1).mean(dim=0)
+    def score(parameters: Tensor) -> Tensor:
+        row = _at(space, parameters.unsqueeze(-2), context)
+        known = chosen.expand(*row.shape[:-2], *chosen.shape[-2:])
+        found = value(torch.cat([known, row], dim=-2))
+        return found if feasibility is None else avoid(found, feasibility.slack(row))
 
     bounds = space.parameter_bounds
-    return maximize(expected_best, bounds, model.batch_shape, options, seed=seed)[0]
+    best = maximize(score, bounds, value.model.batch_shape, options, seed=seed)[0]
+    return _at(space, best.unsqueeze(-2), context)

@@ -6,9 +6,16 @@ import itertools
 
 import pytest
 import torch
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
 
-from botorch_binary_context import BestOfGP, ContextSpace, suggest_contest
+from botorch_binary_context import (
+    BestOfGP,
+    ContestKnowledgeGradient,
+    ContextSpace,
+    Feasibility,
+    feasibility_gp,
+    suggest_contest,
+)
 from botorch_binary_context.goals.sampled import draw_joint_values
 from tests.small_models import simple_kernel
 from tests.tensors import double, uniform
@@ -44,10 +51,37 @@ def test_contests_are_nearly_as_good_as_the_best_of_a_grid():
     assert after.train_targets.shape[-1] == model.train_targets.shape[-1] + 2
 
 
+def test_knowledge_gradient_beats_contests_of_a_grid():
+    model = make_model()
+    value = ContestKnowledgeGradient(model, SPACE)
+    contest = suggest_contest(model, SPACE, 3, rule="mkg")
+    side = torch.linspace(0, 1, 9, dtype=torch.double).tolist()
+    every = double(list(itertools.combinations(side, 3))).unsqueeze(-1)
+    values = value(SPACE.at_reference(every))
+    assert float(value(contest)) > 0.8 * float(values.max())
+
+
+@pytest.mark.parametrize("rule", ["qeubo", "mkg"])
+def test_pending_contests_and_feasible_settings(rule: str):
+    model = make_model()
+    first = suggest_contest(model, SPACE, 3, rule=rule)
+    second = suggest_contest(model, SPACE, 3, rule=rule, pending=first)
+    assert not torch.allclose(first, second, atol=1e-3)
+    # Whatever is shown first beside the best could not be tested.
+    rows = first[0, 1:].repeat(4, 1)
+    bad = feasibility_gp(rows, torch.zeros(len(rows), 1).to(rows), SPACE)
+    feasible = Feasibility(bad.eval(), level=0.5)
+    assert bool((feasible.slack(first) < 0).any())
+    other = suggest_contest(model, SPACE, 3, rule=rule, feasibility=feasible)
+    assert bool((feasible.slack(other) >= 0).all())
+
+
 def test_given_contexts_and_errors():
     model = make_model()
     contest = suggest_contest(model, SPACE, 2, context=[0.2])
     assert contest.shape == (1, 2, 2)
     assert bool((contest[..., 0] == 0.2).all())
+    with pytest.raises(UnsupportedError, match="one of qeubo, mkg, but got 'bald'"):
+        suggest_contest(model, SPACE, 2, rule="bald")
     with pytest.raises(InputDataError, match="``num_options`` to be a whole number"):
         suggest_contest(model, SPACE, 1)
