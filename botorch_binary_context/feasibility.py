@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from botorch.models.transforms.input import Normalize
+from botorch.models.transforms.input import (
+    ChainedInputTransform,
+    InputTransform,
+    Normalize,
+)
 from gpytorch.means import ConstantMean
 from torch import Tensor
 
@@ -70,7 +74,12 @@ class Feasibility:
         return self._rows.slack(self.model.eval(), rows).amin(dim=0)
 
 
-def feasibility_gp(train_X: Tensor, train_Y: Tensor, space: ContextSpace) -> BinaryGP:
+def feasibility_gp(
+    train_X: Tensor,
+    train_Y: Tensor,
+    space: ContextSpace,
+    input_transform: InputTransform | None = None,
+) -> BinaryGP:
     r"""A model of which trials are feasible, most of which are expected to be.
 
     Args:
@@ -78,6 +87,7 @@ def feasibility_gp(train_X: Tensor, train_Y: Tensor, space: ContextSpace) -> Bin
             The two sides of a duel are two rows.
         train_Y: Whether they were feasible, ``batch_shape x n x 1``: 1 or 0.
         space: The box of the trials.
+        input_transform: Applied to trials in this box, which it must not leave.
 
     Returns:
         The model, with a set of hyperparameters for each element of the batch.
@@ -85,10 +95,13 @@ def feasibility_gp(train_X: Tensor, train_Y: Tensor, space: ContextSpace) -> Bin
     mean = ConstantMean()
     mean.initialize(constant=PRIOR_MEAN).requires_grad_(False)
     kernel = default_covar_module(space.dim, train_X.shape[:-2])
+    transform: InputTransform = Normalize(space.dim, bounds=space.bounds)
+    if input_transform is not None:
+        transform = ChainedInputTransform(first=input_transform, then=transform)
     return BinaryGP(
         train_X,
         train_Y,
         covar_module=kernel.to(train_X),
         mean_module=mean.to(train_X),
-        input_transform=Normalize(space.dim, bounds=space.bounds),
+        input_transform=transform,
     )

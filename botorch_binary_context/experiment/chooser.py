@@ -17,7 +17,9 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from botorch_binary_context.constraints import Constraints
+from botorch_binary_context.constraints import Constraints, NoTrialLeftError
+from botorch_binary_context.experiment.feasible import learn_feasibility
+from botorch_binary_context.experiment.feedback import BestOf
 from botorch_binary_context.experiment.goal import MEASURING_RULES
 from botorch_binary_context.experiment.interleaving import (
     CATCH,
@@ -29,10 +31,11 @@ from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.state import State
 from botorch_binary_context.experiment.trial import Trial
+from botorch_binary_context.feasibility import Feasibility
 from botorch_binary_context.goals import AtContext
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import SearchOptions
-from botorch_binary_context.rules import suggest
+from botorch_binary_context.rules import suggest, suggest_contest
 
 QUASI_RANDOM = "quasi-random"
 #: Of trials all of whose values are given.
@@ -106,7 +109,8 @@ class Chooser:
         chosen_by = GIVEN if self._leaves_nothing(given) else str(self.settings.rule)
         if question is None or is_pending(question, pending):
             chosen_by = GIVEN if self._leaves_nothing(given) else QUASI_RANDOM
-            question = self.quasi_random(number, pending, given)
+            feasible = self.feasibility(state)
+            question = self.quasi_random(number, pending, given, feasible)
         kind = None if given else self._kind_in_between(number)
         if kind is not None:
             changed = self._in_between(kind, question)
@@ -120,8 +124,26 @@ class Chooser:
         space = self.settings.space
         return not space.parameters and len(given) == len(space.contexts)
 
+    def feasibility(self, state: State) -> Feasibility | None:
+        r"""Which trials are feasible, if not all are.
+
+        Args:
+            state: What the journal holds.
+
+        Returns:
+            The constraint of rules and recommendations.
+        """
+        if self.settings.feedback.infeasible is None:
+            return None
+        return learn_feasibility(self.settings, self.encoder, state.told)
+
     def by_rule(
-        self, model: LatentGP, number: int, pending: Tensor, given: Values
+        self,
+        model: LatentGP,
+        number: int,
+        pending: Tensor,
+        given: Values,
+        feasibility: Feasibility | None = None,
     ) -> Question:
         r"""What the rule wants to show.
 
@@ -130,33 +152,41 @@ class Chooser:
             number: The number of the trial.
             pending: The rows of the pending trials, in the layout of ``train_X``.
             given: The values of contexts that are given.
+            feasibility: Which trials are feasible, if not all are.
 
         Returns:
             The question.
         """
         if self._leaves_nothing(given):
             return given, ({},)
-        rule = str(self.settings.rule)
-        seed = self.seed("ask", number)
-        X = suggest(
-            model,
-            self.encoder.context_space,
-            rule,
-            SEARCH,
-            seed,
-            pending=pending if len(pending) else None,
-            **self._hold(given),
-        )
-        context, sides = self.encoder.decode(model.functional.rows(X))
-        return {**context, **given}, sides
+        known: dict[str, Any] = {
+            "rule": str(self.settings.rule),
+            "options": SEARCH,
+            "seed": self.seed("ask", number),
+            "pending": pending if len(pending) else None,
+            "feasibility": feasibility,
+        }
+        space = self.encoder.context_space
+        feedback = self.settings.feedback
+        if isinstance(feedback, BestOf):
+            context = self._given_context(given)
+            X = suggest_contest(model, space, feedback.options, context, **known)
+        else:
+            X = suggest(model, space, **known, **self._hold(given))
+        shown, sides = self.encoder.decode(X.reshape(-1, space.dim))
+        return {**shown, **given}, sides
+
+    def _given_context(self, given: Values) -> Tensor:
+        """The columns of the given values of contexts, at the reference otherwise."""
+        reference = self.settings.space.reference_context()
+        return self.encoder.encode_context({**reference, **given})
 
     def _hold(self, given: Values) -> dict[str, Any]:
         """The arguments of ``suggest`` by which contexts are given."""
         if not given:
             return {"goal": self.goal}
         contexts = self.settings.space.contexts
-        reference = self.settings.space.reference_context()
-        columns = self.encoder.encode_context({**reference, **given})
+        columns = self._given_context(given)
         if len(given) == len(contexts):
             return {"context": columns, "goal": self.goal}
         fixed = {
@@ -168,14 +198,21 @@ class Chooser:
         return {"constraints": Constraints(fixed_features=fixed), "goal": goal}
 
     def quasi_random(
-        self, number: int, pending: Sequence[Trial], given: Values
+        self,
+        number: int,
+        pending: Sequence[Trial],
+        given: Values,
+        feasibility: Feasibility | None = None,
     ) -> Question:
-        r"""The first trial of a scrambled Sobol sequence that is not pending.
+        r"""The first trial of a scrambled Sobol sequence that can be asked.
+
+        It is not pending, and feasible.
 
         Args:
             number: Where in the sequence to begin, from 1.
             pending: The pending trials.
             given: The values of contexts that are given.
+            feasibility: Which trials are feasible, if not all are.
 
         Returns:
             The question.
@@ -183,13 +220,26 @@ class Chooser:
         questions = itertools.chain(self._sequence(number), self._all_questions(given))
         candidates = (({**c, **given}, sides) for c, sides in questions)
         for question in candidates:
-            if not is_pending(question, pending):
+            is_new = not is_pending(question, pending)
+            if is_new and self._is_feasible(question, feasibility):
                 return question
+        if feasibility is not None:
+            raise NoTrialLeftError(
+                "Expected a trial that is not pending and likely to be feasible, but "
+                "got none."
+            )
         raise UnsupportedError(
             "Expected a trial that is not pending, but got none: each of the "
             f"{len(pending)} trials that can be shown has been asked and waits for an "
             "answer."
         )
+
+    def _is_feasible(self, question: Question, feasibility: Feasibility | None) -> bool:
+        if feasibility is None:
+            return True
+        rows = self.encoder.encode(*question)
+        with torch.no_grad():
+            return bool(feasibility.slack(rows.unsqueeze(0)) >= 0.0)
 
     def _kind_in_between(self, number: int) -> str | None:
         """Whether a trial is a "catch" trial or an "easy" one."""
@@ -205,7 +255,7 @@ class Chooser:
 
     def _sequence(self, number: int) -> Iterator[Question]:
         space = self.encoder.context_space
-        sides = self.settings.feedback.functional.num_rows
+        sides = self.settings.feedback.num_sides
         m = space.num_contexts
         k = len(space.parameter_dims)
         seed = self.seed(QUASI_RANDOM)
@@ -222,7 +272,7 @@ class Chooser:
         """Every trial that can be shown; none if there is no end of them."""
         contexts = self.encoder.space.contexts
         parameters = self.encoder.space.parts
-        sides = self.settings.feedback.functional.num_rows
+        sides = self.settings.feedback.num_sides
         values: list[Any] = [
             [given[c.name]] if c.name in given else c.choices for c in contexts
         ]

@@ -229,8 +229,13 @@ class Experiment(Logbook):
     def _read_state(self) -> State:
         with self._journal.reading():
             index = self._journal.index()
-            revision = self._journal.revision()
-            return State(index.num_trials, index.pending, index.learned, revision)
+            return State(
+                index.num_trials,
+                index.pending,
+                index.learned,
+                self._journal.revision(),
+                len(self.feedback.answers),
+            )
 
     def _choose(self, state: State, given: Values) -> Question | None:
         """What the rule wants; None if it is not its turn."""
@@ -245,7 +250,8 @@ class Experiment(Logbook):
         # A given context need not be on a level.
         model = self._surrogate.model(state.answered, learned, not given, pending)
         rows = self._surrogate.rows(pending)
-        return self._chooser.by_rule(model, state.next_number, rows, given)
+        feasible = self._chooser.feasibility(state)
+        return self._chooser.by_rule(model, state.next_number, rows, given, feasible)
 
     def _write_down(
         self,
@@ -278,8 +284,13 @@ class Experiment(Logbook):
         with computing():
             self._warn_of_contradictions()
             model = self.model()
-            asking = self._model(self._read_state(), levels=True)
-            return make_recommendation(model, asking, self.settings, seed)
+            state = self._read_state()
+            asking = self._model(state, levels=True)
+            feasible = self._chooser.feasibility(state)
+            number = len(state.answered)
+            return make_recommendation(
+                model, asking, self.settings, seed, number, feasible
+            )
 
     def progress(self, best: Recommendation | None = None) -> list[Progress]:
         r"""How far the experiment is from each end that its settings give.

@@ -7,6 +7,7 @@ from botorch_binary_context.experiment.estimates import Estimate, Loss, Threshol
 from botorch_binary_context.experiment.events import Event
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.feedback import (
+    BestOf,
     Confidence,
     Duels,
     DuelsWithTies,
@@ -29,6 +30,7 @@ from botorch_binary_context.experiment.variables import (
 )
 
 __all__ = [
+    "BestOf",
     "Categorical",
     "Confidence",
     "Context",

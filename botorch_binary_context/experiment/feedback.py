@@ -6,18 +6,21 @@ The module loads without torch: an answer is written down at once.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from botorch_binary_context.errors import InputDataError, quote
+from botorch_binary_context.experiment.feedback_base import Feedback, parse_rate
 from botorch_binary_context.experiment.toml_tables import choose, make
+from botorch_binary_context.experiment.trial import SIDE_NAMES
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from botorch_binary_context.functionals import Functional
     from botorch_binary_context.likelihoods import OutcomeLikelihood
+    from botorch_binary_context.models.observations import Observations
 
 MAX_RATING = 20
 #: The lapse rate that is learned from the answers.
@@ -26,102 +29,17 @@ LEARNED = "learned"
 FIRST_LAPSE_RATE = 0.04
 
 
-class Feedback(ABC):
-    r"""What a trial shows and what can be answered.
-
-    Attributes:
-        kind: Its name.
-        num_sides: How many sets of parameters a trial shows.
-        default_rule: The rule if none is given.
-        default_kernel: The kernel if none is given and there are contexts.
-    """
-
-    kind: ClassVar[str]
-    num_sides: ClassVar[int]
-    default_rule: ClassVar[str]
-    default_kernel: ClassVar[str]
-
-    @property
-    @abstractmethod
-    def outcomes(self) -> tuple[str, ...]:
-        """The names of the outcomes, from the label 0 up."""
-
-    @property
-    def numbers(self) -> dict[float, int]:
-        """The labels that numbers stand for."""
-        return {0.0: 0, 1.0: 1}
-
-    @property
-    @abstractmethod
-    def functional(self) -> Functional:
-        """What a trial observes of the performance."""
-
-    @property
-    @abstractmethod
-    def rules(self) -> Mapping[str, Any]:
-        """The rules there are."""
-
-    @abstractmethod
-    def likelihood(self) -> OutcomeLikelihood:
-        r"""The likelihood of the outcomes.
-
-        Returns:
-            A new likelihood.
-        """
-
-    def parse(self, outcome: Any) -> int:
-        r"""The label of the outcome that is meant.
-
-        Args:
-            outcome: The name of an outcome, or a number that stands for one (1 or 0, or
-                a bool, if there are two).
-
-        Returns:
-            The label, from 0.
-        """
-        if isinstance(outcome, str):
-            text = outcome.strip().lower()
-            if text in self.outcomes:
-                return self.outcomes.index(text)
-            outcome_number = to_number(text) if text[:1].isdigit() else None
-        elif isinstance(outcome, bool) and len(self.outcomes) > 2:
-            outcome_number = None
-        else:
-            outcome_number = to_number(outcome)
-        label = None if outcome_number is None else self.numbers.get(outcome_number)
-        if label is not None:
-            return label
-        raise InputDataError(
-            f"Expected ``outcome`` to be {self._expected()}, but got {quote(outcome)}."
-        )
-
-    def _expected(self) -> str:
-        """What can be answered, in words."""
-        standing = {label: number for number, label in self.numbers.items()}
-        words = [
-            repr(name) + (f" or {standing[label]:g}" if label in standing else "")
-            for label, name in enumerate(self.outcomes)
-        ]
-        return ", or ".join(words[::-1])
-
-    def show(self, label: int) -> int | str:
-        r"""An outcome as it is written into tables, which :meth:`parse` reads.
-
-        Args:
-            label: Its label.
-
-        Returns:
-            1 or 0 if there are two outcomes, otherwise the name.
-        """
-        return label if len(self.outcomes) == 2 else self.outcomes[label]
-
-
+@dataclass(frozen=True)
 class SingleSide(Feedback):
     r"""A trial shows one set of parameters, and its answer tells how good they are."""
 
-    num_sides: ClassVar[int] = 1
     default_rule: ClassVar[str] = "ucb99-ald"
     default_kernel: ClassVar[str] = "additive"
+
+    @property
+    def num_sides(self) -> int:
+        """One."""
+        return 1
 
     @property
     def functional(self) -> Functional:
@@ -157,6 +75,7 @@ class PassFail(SingleSide):
     alternatives: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.alternatives is not None:
             if self.guess_rate != 0.0:
                 _refuse_both(self.guess_rate, self.alternatives)
@@ -166,7 +85,7 @@ class PassFail(SingleSide):
         _set_rates(self)
 
     @property
-    def outcomes(self) -> tuple[str, ...]:
+    def answers(self) -> tuple[str, ...]:
         """A fail and a pass."""
         return "fail", "pass"
 
@@ -201,17 +120,22 @@ class Duels(Feedback):
     """
 
     kind: ClassVar[str] = "duels"
-    num_sides: ClassVar[int] = 2
     default_rule: ClassVar[str] = "muc-target"
     default_kernel: ClassVar[str] = "product"
     lapse_rate: float | str = 0.0
 
     def __post_init__(self) -> None:
-        rate = _parse_rate("lapse_rate", self.lapse_rate, highest=0.5)
+        super().__post_init__()
+        rate = parse_rate("lapse_rate", self.lapse_rate, highest=0.5)
         object.__setattr__(self, "lapse_rate", rate)
 
     @property
-    def outcomes(self) -> tuple[str, ...]:
+    def num_sides(self) -> int:
+        """Two."""
+        return 2
+
+    @property
+    def answers(self) -> tuple[str, ...]:
         """The preferred side."""
         return "second", "first"
 
@@ -250,7 +174,7 @@ class DuelsWithTies(Duels):
     kind: ClassVar[str] = "duels with ties"
 
     @property
-    def outcomes(self) -> tuple[str, ...]:
+    def answers(self) -> tuple[str, ...]:
         """The preferred side, or a tie."""
         return "second", "tie", "first"
 
@@ -284,10 +208,11 @@ class Confidence(SingleSide):
     lapse_rate: float | str = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _set_rates(self)
 
     @property
-    def outcomes(self) -> tuple[str, ...]:
+    def answers(self) -> tuple[str, ...]:
         """A fail or a pass, each sure or not."""
         return "sure-fail", "unsure-fail", "unsure-pass", "sure-pass"
 
@@ -330,11 +255,12 @@ class Ratings(SingleSide):
                 f"Expected ``best`` to be a whole number from 2 to {MAX_RATING}, but "
                 f"got {quote(self.best)}."
             )
-        rate = _parse_rate("lapse_rate", self.lapse_rate, highest=1 - 1 / self.best)
+        super().__post_init__()
+        rate = parse_rate("lapse_rate", self.lapse_rate, highest=1 - 1 / self.best)
         object.__setattr__(self, "lapse_rate", rate)
 
     @property
-    def outcomes(self) -> tuple[str, ...]:
+    def answers(self) -> tuple[str, ...]:
         """The ratings, "1" to the best."""
         return tuple(str(rating) for rating in range(1, self.best + 1))
 
@@ -344,7 +270,8 @@ class Ratings(SingleSide):
         return {float(rating): rating - 1 for rating in range(1, self.best + 1)}
 
     def _expected(self) -> str:
-        return f"a rating from 1 to {self.best}"
+        named = "" if self.infeasible is None else f", or {self.infeasible!r}"
+        return f"a rating from 1 to {self.best}{named}"
 
     def show(self, label: int) -> int | str:
         r"""The rating of a label.
@@ -353,9 +280,9 @@ class Ratings(SingleSide):
             label: Its label.
 
         Returns:
-            The rating, from 1.
+            The rating, from 1; the name of an outcome that is none.
         """
-        return label + 1
+        return label + 1 if label < self.best else self.outcomes[label]
 
     def likelihood(self) -> OutcomeLikelihood:
         r"""An ordered probit."""
@@ -364,9 +291,81 @@ class Ratings(SingleSide):
         return RatingLikelihood(self.best, lapse_rate=float(self.lapse_rate))
 
 
+@dataclass(frozen=True)
+class BestOf(Feedback):
+    r"""Several sets of parameters are compared in one context, and the best is named.
+
+    Attributes:
+        options: How many there are, from 2 to 8.
+    """
+
+    kind: ClassVar[str] = "best of several"
+    default_rule: ClassVar[str] = "qeubo"
+    default_kernel: ClassVar[str] = "product"
+    options: int = 3
+
+    def __post_init__(self) -> None:
+        is_whole = isinstance(self.options, int) and not isinstance(self.options, bool)
+        if not is_whole or not 2 <= self.options <= len(SIDE_NAMES):
+            raise InputDataError(
+                f"Expected ``options`` to be a whole number from 2 to "
+                f"{len(SIDE_NAMES)}, but got {quote(self.options)}."
+            )
+        super().__post_init__()
+
+    @property
+    def num_sides(self) -> int:
+        """The number of options."""
+        return self.options
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """The best one."""
+        return SIDE_NAMES[: self.options]
+
+    @property
+    def numbers(self) -> dict[float, int]:
+        """The options, from 1."""
+        return {float(i + 1): i for i in range(self.options)}
+
+    @property
+    def functional(self) -> Functional:
+        """The differences of ``f``, of which the winner's are known to be positive."""
+        from botorch_binary_context.functionals import DIFFERENCE
+
+        return DIFFERENCE
+
+    @property
+    def rules(self) -> Mapping[str, Any]:
+        """Those for contests."""
+        from botorch_binary_context.rules import CONTEST_RULES
+
+        return CONTEST_RULES
+
+    def show(self, label: int) -> int | str:
+        r"""The name of an outcome, also if there are two."""
+        return self.outcomes[label]
+
+    def likelihood(self) -> OutcomeLikelihood:
+        r"""That of duels, which contests are predicted by."""
+        from botorch_binary_context.likelihoods import PreferenceLikelihood
+
+        return PreferenceLikelihood()
+
+    def observations(self, X: Tensor, Y: Tensor, likelihood: Any) -> list[Observations]:
+        r"""Duels, of which there are none, and contests."""
+        from botorch_binary_context.models.best_of_gp import contests
+        from botorch_binary_context.models.observations import Observations
+
+        observed = contests(X, Y)
+        pairs = observed.X[:0]
+        return [Observations(pairs, pairs[:, 0, :1], likelihood), observed]
+
+
 #: The kinds of feedback by their names.
 FEEDBACKS: dict[str, type[Feedback]] = {
-    kind.kind: kind for kind in (PassFail, Duels, DuelsWithTies, Confidence, Ratings)
+    kind.kind: kind
+    for kind in (PassFail, Duels, DuelsWithTies, BestOf, Confidence, Ratings)
 }
 
 
@@ -410,46 +409,17 @@ def _check_alternatives(number: Any) -> int:
 
 def _set_rates(feedback: PassFail | Confidence) -> None:
     """Read the rates of guesses and lapses."""
-    guess = _parse_rate("guess_rate", feedback.guess_rate)
+    guess = parse_rate("guess_rate", feedback.guess_rate)
     object.__setattr__(feedback, "guess_rate", guess)
     can_learn = isinstance(feedback, PassFail)
     if can_learn and feedback.learns_lapse_rate:
         lapse = FIRST_LAPSE_RATE
     else:
         named = f", or {LEARNED!r}" if can_learn else ""
-        lapse = _parse_rate("lapse_rate", feedback.lapse_rate, named=named)
+        lapse = parse_rate("lapse_rate", feedback.lapse_rate, named=named)
         object.__setattr__(feedback, "lapse_rate", lapse)
     if guess + lapse >= 1.0:
         raise InputDataError(
             "Expected ``guess_rate`` and ``lapse_rate`` to sum to less than 1, but "
             f"got {guess} and {lapse}."
         )
-
-
-def to_number(value: Any) -> float | None:
-    r"""A value as a number.
-
-    Args:
-        value: Anything.
-
-    Returns:
-        The number; None if it is none.
-    """
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-
-
-def _parse_rate(name: str, rate: Any, highest: float = 1.0, named: str = "") -> float:
-    """A rate as a number, from a number or a fraction in a text."""
-    try:
-        number = float(Fraction(rate) if isinstance(rate, str) else rate)
-    except (TypeError, ValueError, OverflowError, ZeroDivisionError):
-        number = -1.0
-    if isinstance(rate, bool) or not 0.0 <= number < highest:
-        raise InputDataError(
-            f"Expected ``{name}`` to be in [0, {highest:g}), a number or a text such "
-            f"as '1/26'{named}, but got {quote(rate)}."
-        )
-    return number

@@ -113,7 +113,7 @@ def _table(kind: Any, leave_out: Sequence[str] = ()) -> Schema:
 
 
 def describe_attributes(kind: type) -> dict[str, str]:
-    r"""What the docstring of a class says about its attributes.
+    r"""What the docstrings of a class and its bases say about its attributes.
 
     Args:
         kind: The class.
@@ -121,10 +121,13 @@ def describe_attributes(kind: type) -> dict[str, str]:
     Returns:
         A text for each attribute, by its name.
     """
-    _, _, text = (kind.__doc__ or "").partition("Attributes:\n")
-    text = re.sub(r"^ {4}(?= )", "", text, flags=re.MULTILINE)
-    found = _ATTRIBUTE.findall(text)
-    return {name: " ".join(words.replace("``", "`").split()) for name, words in found}
+    described: dict[str, str] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        _, _, text = (base.__doc__ or "").partition("Attributes:\n")
+        text = re.sub(r"^ {4}(?= )", "", text, flags=re.MULTILINE)
+        for name, words in _ATTRIBUTE.findall(text):
+            described[name] = " ".join(words.replace("``", "`").split())
+    return described
 
 
 def _value(hint: Any) -> Schema:

@@ -23,7 +23,8 @@ from botorch_binary_context.experiment.details import (
     check_time,
 )
 from botorch_binary_context.experiment.events import Event
-from botorch_binary_context.experiment.feedback import Feedback, make_feedback
+from botorch_binary_context.experiment.feedback import make_feedback
+from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.journal import Journal
 from botorch_binary_context.experiment.stopping import Stop
 from botorch_binary_context.experiment.toml_tables import make, table_of
@@ -153,7 +154,11 @@ class Logbook:
     def num_answers(self) -> int:
         """The number of answers that the model learns from."""
         with self._journal.reading():
-            return self._journal.index().num_learned
+            index = self._journal.index()
+            if self.feedback.infeasible is None:
+                return index.num_learned
+            labels = range(len(self.feedback.answers))
+            return sum(trial.outcome in labels for trial in index.learned)
 
     def count(self, rater: str | None = None) -> dict[str, int]:
         r"""The numbers of trials by their status.
@@ -251,7 +256,8 @@ class Logbook:
         Args:
             trial_id: The id of a pending trial.
             outcome: True, 1 or "pass", or False, 0 or "fail"; for duels True, 1 or
-                "first" if the first side is preferred, else False, 0 or "second".
+                "first" if the first side is preferred, else False, 0 or "second"; or
+                what the settings call a trial that is not feasible.
             shown: What was really shown, if it was not what was asked: the values that
                 differ, by the names of ``trial.values``. They have to be within the
                 bounds, but not on a level.

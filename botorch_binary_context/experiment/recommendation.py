@@ -31,6 +31,7 @@ from botorch_binary_context.experiment.threshold_distribution import (
     ThresholdDistribution,
 )
 from botorch_binary_context.experiment.variables import Context
+from botorch_binary_context.feasibility import Feasibility
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.goals import (
     AtReference,
@@ -65,7 +66,8 @@ class Recommendation:
     Attributes:
         parameters: The parameters that are best by the goal, which by default is to be
             good in the reference context, in the user's units; empty if there are none
-            to choose.
+            to choose. They are feasible, if that is told; where else the best may be is
+            said of all parameters.
         num_answers: The number of answers it rests on.
     """
 
@@ -421,7 +423,12 @@ def _check_level(level: float) -> None:
 
 
 def make_recommendation(
-    model: LatentGP, asking: LatentGP, settings: Settings, seed: int
+    model: LatentGP,
+    asking: LatentGP,
+    settings: Settings,
+    seed: int,
+    num_answers: int,
+    feasibility: Feasibility | None = None,
 ) -> Recommendation:
     r"""The inferred best parameters of a model.
 
@@ -430,6 +437,8 @@ def make_recommendation(
         asking: The same model, which knows only the levels of contexts.
         settings: What the experiment is.
         seed: The seed of the draws from the posterior.
+        num_answers: The number of answers.
+        feasibility: Which parameters are feasible, if not all are.
 
     Returns:
         The recommendation.
@@ -439,11 +448,17 @@ def make_recommendation(
     parameters = {}
     optimum = goal if isinstance(goal, Goal) else AtReference()
     if not settings.measures:
-        best = recommend(model, encoder.context_space, seed=seed, goal=optimum)
+        best = recommend(
+            model,
+            encoder.context_space,
+            seed=seed,
+            goal=optimum,
+            feasibility=feasibility,
+        )
         parameters = encoder.decode_parameters(best)
     return Recommendation(
         parameters=parameters,
-        num_answers=model.train_targets.shape[-1],
+        num_answers=num_answers,
         _model=model,
         _asking=asking,
         _encoder=encoder,

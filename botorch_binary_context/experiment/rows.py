@@ -34,8 +34,9 @@ def value_names(settings: Settings) -> dict[str, Any]:
         The variables by these names, in their order.
     """
     named: dict[str, Any] = {c.name: c for c in settings.space.contexts}
-    duel = settings.feedback.functional.num_rows == len(SIDE_NAMES)
-    for start in [f"{side}." for side in SIDE_NAMES] if duel else [""]:
+    number = settings.feedback.num_sides
+    several = [f"{side}." for side in SIDE_NAMES[:number]]
+    for start in several if number > 1 else [""]:
         named |= {f"{start}{p.name}": p for p in settings.space.parts}
     return named
 
@@ -64,7 +65,7 @@ def split_values(
     context = {c.name: next(numbers) for c in settings.space.contexts}
     sides = [
         {p.name: next(numbers) for p in settings.space.parts}
-        for _ in range(settings.feedback.functional.num_rows)
+        for _ in range(settings.feedback.num_sides)
     ]
     return context, tuple(sides)
 

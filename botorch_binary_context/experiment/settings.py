@@ -19,10 +19,11 @@ from botorch.exceptions import InputDataError, UnsupportedError
 from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment.angles import Periodic
 from botorch_binary_context.experiment.feedback import (
-    Feedback,
+    BestOf,
     PassFail,
     make_feedback,
 )
+from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.goal import (
     MAP,
     NamedGoal,
@@ -80,10 +81,11 @@ class Settings:
 
     Attributes:
         space: The parameters and the contexts.
-        feedback: ``PassFail`` or ``Duels``.
-        rule: The name of a rule of ``BINARY_RULES`` or ``DUEL_RULES``; by default
-            "ucb99-ald" for pass/fail outcomes, "muc-target" for duels, and "bald"
-            without parameters or for a map.
+        feedback: ``PassFail``, ``Duels``, ``BestOf`` or another kind of answers.
+        rule: The name of a rule of ``BINARY_RULES``, ``DUEL_RULES`` or
+            ``CONTEST_RULES``; by default "ucb99-ald" for pass/fail outcomes,
+            "muc-target" for duels, "qeubo" for the best of several, and "bald" without
+            parameters or for a map.
         kernel: What a context does: "additive" shifts the performance (the default for
             pass/fail outcomes), "multiplicative" scales it, "product" may change it
             freely (the default for duels). None without contexts.
@@ -153,6 +155,12 @@ class Settings:
             check_threshold_only(self)
         self._check_rule()
         if self.goal is not None:
+            if isinstance(self.feedback, BestOf):
+                raise UnsupportedError(
+                    f"Expected ``goal`` to be left out with {self.feedback.kind}, "
+                    f"whose rules are for the reference context, but got "
+                    f"{self.goal.kind!r}."
+                )
             sees_level = self.feedback.functional.sees_level
             self.goal.check(self.space, sees_level, str(self.rule))
             self.make_goal()  # checks its contexts
@@ -235,10 +243,11 @@ class Settings:
         shown = {part.name: "" for part in self.space.parts}
         contexts = self.space.reference_context()
         together = join_values(contexts, (shown,) * self.feedback.num_sides)
-        if len(together) < len(contexts) + self.feedback.num_sides * len(shown):
+        names = SIDE_NAMES[: self.feedback.num_sides]
+        if len(together) < len(contexts) + len(names) * len(shown):
             raise InputDataError(
                 "Expected ``contexts`` to have other names than the parameters of a "
-                f"side, which begin with {' and '.join(SIDE_NAMES)}, but got "
+                f"side, which begin with {' and '.join(names)}, but got "
                 f"{', '.join(contexts)}."
             )
 

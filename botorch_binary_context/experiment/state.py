@@ -18,14 +18,23 @@ class State:
     Attributes:
         num_trials: The number of all trials.
         pending: The trials that wait for their answers, in the order of their ids.
-        answered: Those that the model uses, in the order of the answers.
+        told: Those that models use, in the order in which their outcomes were told.
         revision: That of the journal; None if something is only supposed.
+        num_labels: How many labels are answers; higher ones are those of trials that
+            were not feasible.
     """
 
     num_trials: int
     pending: Sequence[Trial]
-    answered: Sequence[Trial]
+    told: Sequence[Trial]
     revision: int | None
+    num_labels: int
+
+    @property
+    def answered(self) -> list[Trial]:
+        """The trials whose outcomes are answers, in the order of these."""
+        labels = range(self.num_labels)
+        return [trial for trial in self.told if trial.outcome in labels]
 
     @property
     def next_number(self) -> int:
@@ -36,7 +45,7 @@ class State:
     def signature(self) -> tuple[Any, ...]:
         """All that the next question depends on."""
         pending = [(t.id, t.context, t.sides) for t in self.pending if t.used]
-        return answers_of(self.answered), pending, self.next_number
+        return answers_of(self.told), pending, self.next_number
 
     def suppose(self, trial_id: int, outcome: int) -> State:
         r"""The state after an answer that has not been given.
@@ -54,7 +63,7 @@ class State:
             for trial in self.pending
             if trial.id == trial_id and trial.used
         ]
-        return State(self.num_trials, rest, [*self.answered, *new], revision=None)
+        return replace(self, pending=rest, told=[*self.told, *new], revision=None)
 
     def suppose_asked(self, trial: Trial) -> State:
         r"""The state after a trial that may be asked.

@@ -31,7 +31,6 @@ from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
-from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.power_vectors import PowerVectors
 
 #: Hyperparameters by their names.
@@ -112,13 +111,13 @@ class Surrogate:
             trials: The trials.
 
         Returns:
-            A ``n x d`` tensor, or ``n x 2 x d`` for duels.
+            A ``n x d`` tensor, or ``n x k x d`` of ``k`` sides.
         """
-        functional = self.settings.feedback.functional
-        shape = 0, functional.num_rows, self.encoder.context_space.dim
+        sides = self.settings.feedback.num_sides
+        shape = 0, sides, self.encoder.context_space.dim
         empty = torch.zeros(shape, dtype=torch.float64, device="cpu")
         X = torch.cat([empty, *(self._encode(trial) for trial in trials)])
-        return functional.trials(X.flatten(0, 1))
+        return X.squeeze(1) if sides == 1 else X
 
     def _encode(self, trial: Trial) -> Tensor:
         """The rows of a trial, which do not change often, from the last time."""
@@ -166,7 +165,7 @@ class Surrogate:
         mean: Any = prior["mean"]
         likelihood: Any = prior["likelihood"]
         model = MixedGP(
-            [Observations(X, Y, likelihood)],
+            self.settings.feedback.observations(X, Y, likelihood),
             covar_module=kernel,
             mean_module=mean,
             input_transform=make_coordinates(self.settings, levels, shown),

@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from botorch_binary_context.experiment.space import Values
     from botorch_binary_context.experiment.variables import Value
 
-SIDE_NAMES = ("first", "second")
+#: What the sides of a trial are called.
+SIDE_NAMES = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+)
 #: What the columns of a table begin with that say what was to be shown.
 ASKED = "asked"
 
@@ -26,14 +36,15 @@ class Trial:
     Attributes:
         id: Its number, from 1.
         context: The values of the contexts, in the user's units.
-        sides: The parameters that are shown: one set, or the two sides of a duel.
+        sides: The parameters that are shown: one set, or one for each side of a duel
+            or a contest.
         chosen_by: The rule that chose it, "quasi-random", "catch" or "easy" for trials
             in between, or "added" if it was not asked by the experiment. An imported
             trial keeps what its table says.
         asked_at: When it was asked, in UTC.
         status: "pending", "answered" or "withdrawn".
-        outcome: 1 or 0 if it was answered: passed or failed, or for duels the first or
-            the second side preferred.
+        outcome: The label of the outcome if it was answered: 1 or 0 for passed or
+            failed, or for duels the first or the second side preferred.
         closed_at: When it was answered or withdrawn.
         position: A number from 1 that is larger for later answers.
         used: Whether the model learns from it.
@@ -63,8 +74,9 @@ class Trial:
         """The parameters of a pass/fail trial."""
         if len(self.sides) != 1:
             raise UnsupportedError(
-                "Expected a pass/fail trial to take the ``parameters`` of, but got a "
-                "duel: use ``first`` and ``second``."
+                "Expected a pass/fail trial to take the ``parameters`` of, but got one "
+                f"with {len(self.sides)} sides: use ``sides``, or in a duel ``first`` "
+                "and ``second``."
             )
         return self.sides[0]
 
@@ -79,7 +91,7 @@ class Trial:
         return self._side(1)
 
     def _side(self, index: int) -> Values:
-        if len(self.sides) != 2:
+        if len(self.sides) < 2:
             raise UnsupportedError(
                 f"Expected a duel to take the ``{SIDE_NAMES[index]}`` side of, but got "
                 "a pass/fail trial: use ``parameters``."
@@ -88,7 +100,10 @@ class Trial:
 
     @property
     def values(self) -> dict[str, Value]:
-        """All that is shown, in one dictionary: duels have "first." and "second."."""
+        """All that is shown, in one dictionary.
+
+        Duels have names that begin with "first." and "second.", contests "third.", too.
+        """
         return join_values(self.context, self.sides)
 
     def to_dict(self) -> dict[str, Any]:
@@ -118,14 +133,14 @@ def join_values(context: Values, sides: Sequence[Values]) -> dict[str, Value]:
 
     Args:
         context: The values of the contexts.
-        sides: The parameters of the trial, or of the two sides of a duel.
+        sides: The parameters of the trial, or of each side.
 
     Returns:
         The values by their names, which in duels begin with "first." and "second.".
     """
     if len(sides) == 1:
         return {**context, **sides[0]}
-    named = zip(SIDE_NAMES, sides, strict=True)
+    named = zip(SIDE_NAMES[: len(sides)], sides, strict=True)
     return {**context} | {
         f"{n}.{key}": v for n, side in named for key, v in side.items()
     }

@@ -12,6 +12,7 @@ import pytest
 from botorch.exceptions import InputDataError
 
 from botorch_binary_context.experiment import (
+    BestOf,
     Confidence,
     Context,
     Duels,
@@ -25,7 +26,8 @@ from botorch_binary_context.experiment import (
 )
 from botorch_binary_context.experiment.cli import main
 from botorch_binary_context.experiment.cli.csv_files import write_csv
-from botorch_binary_context.experiment.feedback import FEEDBACKS, Feedback
+from botorch_binary_context.experiment.feedback import FEEDBACKS
+from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.figure import draw_experiment
 from botorch_binary_context.experiment.surrogate import Surrogate
 
@@ -33,6 +35,16 @@ KINDS: dict[str, Feedback] = {
     "ties": DuelsWithTies(),
     "ratings": Ratings(4),
     "confidence": Confidence("1/4"),
+    "best of three": BestOf(3),
+    "feasible": Ratings(3, infeasible="unpleasant"),
+}
+LEARNING = ("ties", "ratings", "confidence")
+WORDS = {
+    "ties": ("tie", "t"),
+    "ratings": ("4", "4"),
+    "confidence": ("sure-pass", "sp"),
+    "best of three": ("third", "t"),
+    "feasible": ("unpleasant", "unpleasant"),
 }
 every_kind = pytest.mark.parametrize("name", KINDS)
 
@@ -62,6 +74,9 @@ def answer_some(path: Path, feedback: Feedback, number: int = 6) -> None:
         (Ratings(4), {1: 0, "4": 3, 4.0: 3, "2": 1}),
         (Confidence(), {"sure-fail": 0, "unsure-pass": 2, "SURE-PASS": 3}),
         (Duels(), {"first": 1, "0": 0, True: 1}),
+        (BestOf(3), {"first": 0, "third": 2, 1: 0, 3: 2}),
+        (Ratings(3, infeasible="bad"), {3: 2, "bad": 3}),
+        (Duels(infeasible="bad"), {1: 1, "bad-first": 2, "bad-second": 3}),
     ],
 )
 def test_what_answers_mean(feedback: Feedback, meant: dict[Any, int]):
@@ -78,6 +93,8 @@ def test_what_answers_mean(feedback: Feedback, meant: dict[Any, int]):
         (Ratings(4), 0, "a rating from 1 to 4, but got 0"),
         (Ratings(4), 5, "a rating from 1 to 4, but got 5"),
         (Ratings(4), True, "a rating from 1 to 4"),
+        (Ratings(4, infeasible="bad"), "good", "a rating from 1 to 4, or 'bad'"),
+        (BestOf(3), 0, "'third' or 3, or 'second' or 2, or 'first' or 1"),
         (Confidence(), "pass", "'sure-pass', or 'unsure-pass', or 'unsure-fail', or"),
         (Confidence(), 1, "'sure-pass', or 'unsure-pass'"),
         (Confidence(), None, "'sure-pass', or 'unsure-pass'"),
@@ -92,6 +109,10 @@ def test_what_answers_do_not_mean(feedback: Feedback, outcome: Any, message: str
     ("make", "message"),
     [
         (lambda: Ratings(1), "``best`` to be a whole number from 2 to 20, but got 1"),
+        (lambda: BestOf(1), "``options`` to be a whole number from 2 to 8, but got 1"),
+        (lambda: BestOf(9), "``options`` to be a whole number from 2 to 8, but got 9"),
+        (lambda: Duels(infeasible="tie-"), "``infeasible`` to be a word of its own"),
+        (lambda: Duels(infeasible="first"), "``infeasible`` to be a word of its own"),
         (lambda: Ratings(True), "``best`` to be a whole number"),
         (lambda: Ratings(4, 0.8), r"``lapse_rate`` to be in \[0, 0.75\)"),
         (lambda: Duels(0.5), r"``lapse_rate`` to be in \[0, 0.5\)"),
@@ -128,6 +149,7 @@ def test_tables_have_names_and_come_back(name: str, tmp_path: Path):
     assert [row["outcome"] for row in rows] == [
         feedback.outcomes[trial.outcome or 0] for trial in trials
     ]
+    assert feedback.num_sides < 3 or "third.gain" in rows[0]
     with Experiment.create(tmp_path / "two.db", make_settings(feedback)) as other:
         added = other.import_table(
             {key: cell for key, cell in row.items() if cell} for row in rows
@@ -135,7 +157,7 @@ def test_tables_have_names_and_come_back(name: str, tmp_path: Path):
     assert [t.outcome for t in added] == [t.outcome for t in trials]
 
 
-@every_kind
+@pytest.mark.parametrize("name", LEARNING)
 def test_widths_are_learned_and_kept(name: str, tmp_path: Path):
     answer_some(tmp_path / "one.db", KINDS[name], 10)
     with Experiment.open(tmp_path / "one.db") as experiment:
@@ -158,7 +180,7 @@ def test_widths_are_learned_and_kept(name: str, tmp_path: Path):
 def test_command_line(name: str, tmp_path: Path, capsys: Any):
     journal, feedback = str(tmp_path / "one.db"), KINDS[name]
     Experiment.create(journal, make_settings(feedback)).close()
-    word = {"ties": "tie", "ratings": "4", "confidence": "sure-pass"}[name]
+    word, _ = WORDS[name]
     main(["ask", journal])
     main(["tell", journal, "1", word])
     main(["status", journal])
@@ -187,12 +209,11 @@ def test_recommendations_and_figures(name: str, tmp_path: Path):
 def test_sessions_take_first_letters(name: str, tmp_path: Path, monkeypatch: Any):
     journal, feedback = str(tmp_path / "one.db"), KINDS[name]
     Experiment.create(journal, make_settings(feedback)).close()
-    words = {"ties": "t", "ratings": "4", "confidence": "sp"}
-    typed = iter([words[name], "q"])
+    word, short = WORDS[name]
+    typed = iter([short, "q"])
     monkeypatch.setattr("builtins.input", lambda _: next(typed))
     main(["run", journal])
     with Logbook.open(journal) as logbook:
         label = logbook.trials[0].outcome
-    expected = {"ties": "tie", "ratings": "4", "confidence": "sure-pass"}
     assert label is not None
-    assert feedback.outcomes[label] == expected[name]
+    assert feedback.outcomes[label] == word

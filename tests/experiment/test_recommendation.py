@@ -37,7 +37,9 @@ def recommend_from(settings: Settings, trials: list[Trial]) -> Recommendation:
     maker = Surrogate(settings)
     learned = maker.fit(trials) or {}
     model, asking = (maker.model(trials, learned, levels) for levels in (False, True))
-    return make_recommendation(model, asking, settings, seed=0)
+    return make_recommendation(
+        model, asking, settings, seed=0, num_answers=len(model.train_targets)
+    )
 
 
 class TestParameters:

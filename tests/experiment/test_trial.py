@@ -25,7 +25,7 @@ def test_plain_data() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(UnsupportedError, match="use ``first`` and ``second``"):
+    with pytest.raises(UnsupportedError, match="in a duel ``first`` and ``second``"):
         _ = DUEL.parameters
     for side in ("first", "second"):
         with pytest.raises(

@@ -15,7 +15,6 @@ from botorch_binary_context.experiment.cli.values import parse_notes, parse_valu
 from botorch_binary_context.experiment.events import Event
 from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.stopping import Stop
-from botorch_binary_context.experiment.trial import Trial
 
 
 def tell(arguments: argparse.Namespace) -> None:
@@ -176,6 +175,7 @@ def status(arguments: argparse.Namespace) -> None:
     """
     with Logbook.open(arguments.journal) as logbook:
         trials = logbook.trials
+        number = logbook.num_answers
     names = logbook.feedback.outcomes
     counts = Counter(trial.status for trial in trials)
     outcomes = Counter(names[t.outcome] for t in trials if t.outcome is not None)
@@ -190,7 +190,7 @@ def status(arguments: argparse.Namespace) -> None:
         "excluded": sum(not trial.used for trial in trials),
         "outcomes": {name: outcomes[name] for name in names},
         "pending": [trial.to_dict() for trial in pending],
-        "stop": _ends(logbook.stop, trials),
+        "stop": _ends(logbook.stop, number),
     }
     tally = ", ".join(f"{outcomes[name]} {name}" for name in names)
     excluded = f", {data['excluded']} excluded" if data["excluded"] else ""
@@ -205,12 +205,11 @@ def status(arguments: argparse.Namespace) -> None:
     )
 
 
-def _ends(stop: Stop | None, trials: Sequence[Trial]) -> list[dict[str, Any]]:
+def _ends(stop: Stop | None, answers: int) -> list[dict[str, Any]]:
     """When to stop; how far it is where that takes no computation."""
     if stop is None:
         return []
     limits = {f.name: getattr(stop, f.name) for f in fields(stop)}
-    answers = sum(trial.status == "answered" and trial.used for trial in trials)
     return [
         {
             "criterion": name,

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from botorch_binary_context.errors import InputDataError
 from botorch_binary_context.experiment.cli.output import show
-from botorch_binary_context.experiment.feedback import Feedback
+from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.files import prepare_output
 from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.notes import write_note

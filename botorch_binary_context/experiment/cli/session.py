@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -148,8 +149,9 @@ class Session:
 
 def _read_word(words: Sequence[str]) -> str:
     """One of some words, or its first letters; the end of the input means the last."""
+    short = _shorten(words)
     prompt = ", ".join(
-        word if word.isdigit() else f"{word} ({_shorten(word)})" for word in words
+        word if short[word] == word else f"{word} ({short[word]})" for word in words
     )
     while True:
         try:
@@ -158,13 +160,21 @@ def _read_word(words: Sequence[str]) -> str:
             print()
             return words[-1]
         for word in words:
-            if typed in (word, _shorten(word)):
+            if typed in (word, short[word]):
                 return word
         print(f"please type one of {', '.join(words)}, or its first letter")
 
 
-def _shorten(word: str) -> str:
-    """The first letter of each part of a word; numbers stay as they are."""
-    if word.isdigit():
-        return word
-    return "".join(part[0] for part in word.split("-"))
+def _shorten(words: Sequence[str]) -> dict[str, str]:
+    """The first letter of each part of a word; the word if others have the same.
+
+    Numbers stay as they are.
+    """
+    letters = {
+        word: word if word.isdigit() else "".join(part[0] for part in word.split("-"))
+        for word in words
+    }
+    counts = Counter(letters.values())
+    return {
+        word: short if counts[short] == 1 else word for word, short in letters.items()
+    }

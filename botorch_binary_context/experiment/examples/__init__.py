@@ -3,7 +3,7 @@ r"""Settings to begin with: commented TOML files."""
 __all__ = ["EXAMPLES", "read_example"]
 
 #: The names of the examples.
-EXAMPLES = ("eye", "duel", "threshold", "map")
+EXAMPLES = ("eye", "duel", "contest", "threshold", "map")
 
 
 def read_example(name: str) -> str:

@@ -16,7 +16,8 @@ from typing import Any
 from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context.errors import quote
-from botorch_binary_context.experiment.feedback import Duels, Feedback, PassFail
+from botorch_binary_context.experiment.feedback import Duels, PassFail
+from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import NamedSpace
 from botorch_binary_context.experiment.stopping import Stop

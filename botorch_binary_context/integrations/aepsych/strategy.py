@@ -28,6 +28,7 @@ from botorch_binary_context.integrations.aepsych.configuration import (
 CONFIGURATION = "aepsych_config"
 # Clients may keep numbers in single precision.
 _TOLERANCE = 1e-5
+_SIDES = SIDE_NAMES[:2]  # of a duel
 
 
 class Strategy:
@@ -220,7 +221,7 @@ class Strategy:
         """The names that a trial shows a parameter under."""
         if self._num_sides == 1 or name in self._contexts:
             return [name]
-        return [f"{side}.{name}" for side in SIDE_NAMES]
+        return [f"{side}.{name}" for side in _SIDES]
 
     def _check(self, key: str, value: Any) -> None:
         variable = self._variables[key]
@@ -248,8 +249,8 @@ class Strategy:
         return config
 
     def _entry(self, name: str, point: Mapping[str, Value]) -> Any:
-        sides = [f"{side}.{name}" for side in SIDE_NAMES]
-        is_duel = any(key.startswith(f"{SIDE_NAMES[0]}.") for key in point)
+        sides = [f"{side}.{name}" for side in _SIDES]
+        is_duel = any(key.startswith(f"{_SIDES[0]}.") for key in point)
         if not is_duel:
             return point[name]
         return [point.get(side, point.get(name)) for side in sides]

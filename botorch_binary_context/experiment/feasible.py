@@ -1,0 +1,56 @@
+r"""
+What an experiment learns about trials that cannot be tested, or are not to be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from botorch_binary_context.experiment.settings import Settings
+from botorch_binary_context.experiment.space import Encoder, Snap
+from botorch_binary_context.experiment.trial import Trial
+from botorch_binary_context.feasibility import Feasibility, feasibility_gp
+
+# How likely a trial has to be feasible: bad ones are a nuisance to people.
+LEVEL = 0.8
+
+
+def learn_feasibility(
+    settings: Settings, encoder: Encoder, told: Sequence[Trial]
+) -> Feasibility | None:
+    r"""Which trials are feasible, by what was told about those so far.
+
+    Its model has a prior by which most trials are, and no hyperparameters to learn: a
+    few bad trials are all there is. What can be shown counts, and not what lies between
+    two steps.
+
+    Args:
+        settings: What the experiment is.
+        encoder: The way to the box of the models.
+        told: The trials that have an outcome and that models use.
+
+    Returns:
+        The constraint; None as long as all trials were feasible.
+    """
+    feedback = settings.feedback
+    rows, labels = [], []
+    for trial in told:
+        assert trial.outcome is not None
+        bad = feedback.infeasible_side(trial.outcome)
+        X = encoder.encode(trial.context, trial.sides)
+        if bad is None:
+            rows.append(X)
+            labels += [1.0] * len(X)
+        else:  # of the other sides nothing is known
+            rows.append(X[bad : bad + 1])
+            labels.append(0.0)
+    if all(labels):
+        return None
+    X = torch.cat(rows)
+    Y: Tensor = X.new_tensor(labels).unsqueeze(-1)
+    snap = None if encoder.is_continuous else Snap(encoder, levels=True, shown=X)
+    model = feasibility_gp(X, Y, encoder.context_space, snap)
+    return Feasibility(model.requires_grad_(False).eval(), LEVEL)
