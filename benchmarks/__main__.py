@@ -9,6 +9,7 @@ from botorch.exceptions import InputDataError
 
 from benchmarks.speed import command as speed
 from benchmarks.studies import (
+    duel_priors,
     hyperparameters,
     information,
     maps,
@@ -28,6 +29,7 @@ COMMANDS = (
     store,
     maps,
     information,
+    duel_priors,
     searches,
 )
 

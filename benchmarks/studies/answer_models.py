@@ -63,24 +63,45 @@ def _rows(trials: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def _predict(model: LatentGP, trials: Tensor) -> Tensor:
+def predict(model: LatentGP, trials: Tensor) -> Tensor:
+    r"""The probabilities of passes or of first sides.
+
+    Args:
+        model: A model of ours.
+        trials: What to predict, ``r x t x ...``.
+
+    Returns:
+        A ``r x t`` tensor.
+    """
     mean, variance = model.moments(_rows(trials))
     return model.likelihood.expected_probability(mean, variance).mT
 
 
+def average(model: LatentGP, trials: Tensor) -> Tensor:
+    r"""The probabilities, averaged over draws of the hyperparameters.
+
+    Args:
+        model: A model of ours.
+        trials: What to predict, ``r x t x ...``.
+
+    Returns:
+        A ``r x t`` tensor.
+    """
+    averaged = AveragedGP(model, NUM_SETS)
+    with torch.no_grad():
+        mean, variance = averaged.draws.moments(_rows(trials).unsqueeze(1))
+        p = averaged.draws.likelihood.expected_probability(mean, variance)
+    return p.mean(dim=1).mT
+
+
 def ours(train: Answers, trials: Tensor) -> Tensor:
     r"""Our default model, at its most probable hyperparameters."""
-    return _predict(_model(train), trials)
+    return predict(_model(train), trials)
 
 
 def ours_averaged(train: Answers, trials: Tensor) -> Tensor:
     r"""Our default model, averaged over draws of the hyperparameters."""
-    averaged = AveragedGP(_model(train), NUM_SETS)
-    with torch.no_grad():
-        rows = _rows(trials)
-        mean, variance = averaged.draws.moments(rows.unsqueeze(1))
-        p = averaged.draws.likelihood.expected_probability(mean, variance)
-    return p.mean(dim=1).mT
+    return average(_model(train), trials)
 
 
 def pairwise_gp(train: Answers, trials: Tensor) -> Tensor:

@@ -37,13 +37,16 @@ LARGEST = {"PairwiseGP": 200}
 PEERS = ("PairwiseGP", "Bradley-Terry")
 
 
-def split(answers: Answers, n: int, seeds: int) -> tuple[Answers, Tensor, Tensor]:
+def split(
+    answers: Answers, n: int, seeds: int, first_seed: int = 0
+) -> tuple[Answers, Tensor, Tensor]:
     r"""Answers to learn from and others to predict, for every repetition.
 
     Args:
         answers: All answers of a set.
         n: How many to learn from.
         seeds: The number of repetitions.
+        first_seed: The seed of the first of them.
 
     Returns:
         The training answers, the trials to predict, and their outcomes,
@@ -53,7 +56,7 @@ def split(answers: Answers, n: int, seeds: int) -> tuple[Answers, Tensor, Tensor
     orders = torch.stack(
         [
             torch.randperm(len(answers.X), generator=torch.Generator().manual_seed(s))
-            for s in range(seeds)
+            for s in range(first_seed, first_seed + seeds)
         ]
     )
     known, asked = orders[:, :n], orders[:, n : n + number]
