@@ -29,8 +29,9 @@ from botorch_binary_context.probability import entropy, hermite
 
 #: The most pending trials of two outcomes whose joint outcomes are all looked at.
 MAX_JOINT = 6
-MAX_QUADRATURE = 2
-NUM_POINTS = 1024
+# Nodes of the quadrature over each of one or two latent values, and points over more.
+NUM_NODES = {1: 32, 2: 14}
+NUM_POINTS = 256
 
 
 def most_joint(num_outcomes: int) -> int:
@@ -52,8 +53,8 @@ def most_joint(num_outcomes: int) -> int:
 def _nodes(dim: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """Standard normal points and their weights, ``S x dim`` and ``S``."""
     with torch.inference_mode(False):
-        if dim <= MAX_QUADRATURE:
-            x, w = hermite(dtype, device)
+        if dim in NUM_NODES:
+            x, w = hermite(dtype, device, NUM_NODES[dim])
             points = torch.cartesian_prod(*[x] * dim).reshape(-1, dim)
             weights = torch.cartesian_prod(*[w] * dim).reshape(-1, dim).prod(dim=-1)
             return points, weights

@@ -42,7 +42,7 @@ GOALS: dict[str, Any] = {
     MAP: ThresholdMap,
 }
 #: Rules that need no parameters to be good or bad.
-MEASURING_RULES = ("bald", "map-mi", "map-eavc", "random")
+MEASURING_RULES = ("bald", "map-mi", "map-eavc", "map-straddle", "random")
 #: Rules for goals that are sums of latent values.
 LINEAR_RULES = ("cbkg", "kg")
 _WEIGHTED = ("average", AVERAGE_SUCCESS)

@@ -19,6 +19,7 @@ from botorch_binary_context.rules.joint import (
     by_knowledge_gradient,
     by_moment_matched_knowledge_gradient,
     by_mutual_information,
+    by_straddling,
     by_volume_change,
     uniformly,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "by_moment_matched_knowledge_gradient",
     "by_mutual_information",
     "by_self_sparring",
+    "by_straddling",
     "by_thompson_sampling",
     "by_ucb",
     "by_uncertain_challenge",

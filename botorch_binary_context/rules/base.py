@@ -20,9 +20,11 @@ from botorch_binary_context.goals import AtContext, AtReference, Goal, Threshold
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import (
     SearchOptions,
+    choose_best,
     draw_points,
     maximize,
 )
+from botorch_binary_context.numerics.walks import walk
 from botorch_binary_context.pending import check_pending, expect_outcomes
 from botorch_binary_context.trials import TrialSpace
 
@@ -32,8 +34,11 @@ COARSE_GAIN = 1e-6
 COARSE_EVALUATIONS = 40
 # Contexts among which parameters should be safe and feasible in one.
 NUM_CONTEXTS = 16
-# Random trials among which the first safe one is taken.
+# Random trials among which the first safe one is taken, and the steps of a random walk
+# if none is.
 NUM_RANDOM_TRIALS = 512
+NUM_STEPS = 16
+NUM_SAFE_STARTS = 4
 # Far below any score.
 FORBIDDEN = 1e6
 
@@ -43,37 +48,53 @@ class Selection:
     r"""What a rule has to go by.
 
     Attributes:
-        model: The model of the trials so far; pending ones are taken to come out as is
-            to be expected.
+        answered_model: The model of the answered trials; :attr:`model` takes pending
+            ones into account.
         space: The box of the rows of trials.
         options: The effort of the search for ``x`` or for the whole trial.
         goal: What the parameters should be good at, if it was said.
         context: The context of the trial, if it is given: ``m`` numbers or
             ``batch_shape x m``.
-        answered: The model of the answered trials alone, if others are pending.
         pending: The pending trials, in the layout of ``train_X``, if there are any.
         constraints: What the rows of trials may be.
         safe: Which trials are safe.
         feasibility: Which trials are feasible.
+        before: The same before the last of the pending trials were asked.
     """
 
-    model: LatentGP
+    answered_model: LatentGP
     space: ContextSpace
     options: SearchOptions
     goal: Goal | ThresholdMap | None = None
     context: Tensor | None = None
-    answered: LatentGP | None = None
     pending: Tensor | None = None
     constraints: Constraints | None = None
     safe: Safety | None = None
     feasibility: Feasibility | None = None
+    before: Selection | None = None
+
+    @cached_property
+    def model(self) -> LatentGP:
+        """The model as if pending trials had come out as is to be expected."""
+        if self.before is None or self.pending is None:
+            return self.answered_model
+        known = 0
+        if self.before.pending is not None:
+            known = self.before.pending.shape[self._trial_dim]
+        last = self.pending.shape[self._trial_dim] - known
+        asked = self.pending.narrow(self._trial_dim, known, last)
+        return expect_outcomes(self.before.model, asked)
+
+    @property
+    def _trial_dim(self) -> int:
+        """The dimension along which trials are, in the layout of ``train_X``."""
+        return -self.answered_model.functional.trial_dim - 1
 
     @cached_property
     def trials(self) -> TrialSpace:
         """The box of whole trials."""
-        return TrialSpace(
-            self.space, self.model.functional, self.context, self.constraints
-        )
+        functional = self.answered_model.functional
+        return TrialSpace(self.space, functional, self.context, self.constraints)
 
     @property
     def target(self) -> Goal:
@@ -91,11 +112,6 @@ class Selection:
             return goal
         return self.constraints.restrict(goal, self.space)
 
-    @property
-    def answered_model(self) -> LatentGP:
-        """The model of the answered trials alone."""
-        return self.model if self.answered is None else self.answered
-
     def await_trials(self, pending: Tensor) -> Selection:
         r"""The same, with more trials pending.
 
@@ -106,14 +122,13 @@ class Selection:
         Returns:
             A selection that takes them into account.
         """
-        check_pending(self.model, pending)
-        event = self.model.functional.trial_dim + 1  # the dimensions beside the batch
-        pending = pending.expand(*self.model.batch_shape, *pending.shape[-event:])
-        model = expect_outcomes(self.model, pending)
+        model = self.answered_model
+        check_pending(model, pending)
+        shape = pending.shape[self._trial_dim :]
+        pending = pending.expand(*model.batch_shape, *shape)
         if self.pending is not None:
-            pending = torch.cat([self.pending, pending], dim=-event)
-        answered = self.answered_model
-        return replace(self, model=model, answered=answered, pending=pending)
+            pending = torch.cat([self.pending, pending], dim=self._trial_dim)
+        return replace(self, pending=pending, before=self)
 
     @property
     def coarse_options(self) -> SearchOptions:
@@ -143,7 +158,7 @@ class Selection:
             A ``batch_shape x k`` tensor.
         """
         options = self.options if options is None else options
-        shape = self.model.batch_shape
+        shape = self.answered_model.batch_shape
         seed = draw_point_set()
         return maximize(function, bounds, shape, options, starts, seed)[0]
 
@@ -157,26 +172,43 @@ class Selection:
         Returns:
             A ``batch_shape x 1 x (d - m)`` tensor.
         """
-        bounds = self.space.parameter_bounds
-        return self.maximize(self._among_safe(score), bounds).unsqueeze(-2)
+        return self.maximize_sides(lambda sides: score(sides.squeeze(-2)), 1)
 
-    def _among_safe(
-        self, score: Callable[[Tensor], Tensor]
-    ) -> Callable[[Tensor], Tensor]:
-        """A score of parameters that avoids those that may be tested in no context."""
-        if not self.is_restricted:
-            return score
+    def maximize_sides(
+        self, score: Callable[[Tensor], Tensor], num_sides: int
+    ) -> Tensor:
+        r"""The sides of a trial that maximize a score of their parameters.
+
+        Args:
+            score: Maps ``r x batch_shape x num_sides x (d - m)`` parameters to
+                ``r x batch_shape`` values.
+            num_sides: How many sides: two of a duel.
+
+        Returns:
+            A ``batch_shape x num_sides x (d - m)`` tensor.
+        """
+        bounds = torch.cat([self.space.parameter_bounds] * num_sides, dim=-1)
+        shape = num_sides, len(self.space.parameter_dims)
+
+        def score_of(u: Tensor) -> Tensor:
+            sides = u.unflatten(-1, shape)
+            values = score(sides)
+            if not self.is_restricted:
+                return values
+            return avoid(values, self._most_slack(sides))
+
+        return self.maximize(score_of, bounds).unflatten(-1, shape)
+
+    def _most_slack(self, sides: Tensor) -> Tensor:
+        """By how much sides may be tested, in the context where they best may."""
         contexts = [self.context]
         if self.context is None and self.space.num_contexts > 0:
             contexts = list(draw_points(self.space.context_bounds, NUM_CONTEXTS, 0))
-        space = self.space
-
-        def guarded(x: Tensor) -> Tensor:
-            trials = [space.join(x, s) if s is not None else x for s in contexts]
-            slack = torch.stack([self.slack(t.unsqueeze(-2)) for t in trials])
-            return avoid(score(x), slack.amax(dim=0))
-
-        return guarded
+        trials = [
+            sides if s is None else self.space.join(sides, s.unsqueeze(-2))
+            for s in contexts
+        ]
+        return torch.stack([self.slack(part) for part in trials]).amax(dim=0)
 
     def slack(self, trials: Tensor) -> Tensor:
         r"""By how much trials are safe and feasible.
@@ -200,21 +232,71 @@ class Selection:
         """Whether trials have to be safe or feasible."""
         return self.safe is not None or self.feasibility is not None
 
-    def draw_safe(self, draw: Callable[[int], Tensor]) -> Tensor:
-        r"""A random trial, a safe one if safety was asked for and one is drawn.
+    def draw(
+        self,
+        decode: Callable[[Tensor], Tensor],
+        bounds: Tensor,
+        starts: Tensor | None = None,
+    ) -> Tensor:
+        r"""A random trial, uniformly among the safe and feasible ones.
+
+        If none of many draws may be tested, a random walk from the safest trial draws
+        from the little that is left.
 
         Args:
-            draw: Draws so many trials, ``number x batch_shape x num_rows x d``.
+            decode: Maps ``r x batch_shape x k`` variables to trials.
+            bounds: The ``2 x k`` box of the variables.
+            starts: Where to look for the safest trial, ``r x batch_shape x k``.
 
         Returns:
             A ``batch_shape x num_rows x d`` tensor.
         """
-        if self.safe is None:
-            return draw(1)[0]
-        trials = draw(NUM_RANDOM_TRIALS)
-        first = (self.slack(trials) >= 0).to(torch.int8).argmax(dim=0)
-        index = first[None, ..., None, None].expand(1, *trials.shape[1:])
-        return trials.gather(0, index)[0]
+        shape = self.answered_model.batch_shape
+        low, high = bounds
+        number = NUM_RANDOM_TRIALS if self.is_restricted else 1
+        unit = torch.rand(
+            (number, *shape, len(low)), dtype=low.dtype, device=low.device
+        )
+        drawn = low + (high - low) * unit
+        if not self.is_restricted:
+            return decode(drawn)[0]
+        allowed = self.slack(decode(drawn)) >= 0
+        first = allowed.to(torch.int8).argmax(dim=0)[None, ..., None]
+        chosen = drawn.gather(0, first.expand(1, *drawn.shape[1:]))[0]
+        found = allowed.any(dim=0)
+        if not bool(found.all()):
+            safest = self.maximize(
+                lambda u: self.slack(decode(u)), bounds, starts=starts
+            )
+            walked = walk(
+                lambda u: self.slack(decode(u)) >= 0, safest, bounds, NUM_STEPS
+            )
+            chosen = torch.where(found.unsqueeze(-1), chosen, walked)
+        return decode(chosen)
+
+    def find_safest(self) -> Tensor:
+        r"""The trial that is safe and feasible by the largest slack.
+
+        Returns:
+            A ``batch_shape x num_rows x d`` tensor.
+        """
+        return self.maximize_trial(self.slack, starts=self.safe_starts())
+
+    def safe_starts(self) -> Tensor | None:
+        r"""Variables of answered trials that are safest, to search from.
+
+        Returns:
+            A ``r x batch_shape x k`` tensor; None if a trial has several rows, which
+            are not found in the data side by side.
+        """
+        if self.trials.num_rows > 1:
+            return None
+        rows = self.answered_model.original_datapoints.movedim(-2, 0)
+        parts = [self.space.contexts(rows), self.space.parameters(rows)]
+        known = torch.cat(parts[0 if self.context is None else 1 :], dim=-1)
+        known = known.clamp(*self.trials.bounds)
+        slack = self.slack(self.trials.decode(known))
+        return choose_best(known, slack, NUM_SAFE_STARTS)
 
     def _guard(self, score: Callable[[Tensor], Tensor], trials: Tensor) -> Tensor:
         """The score of trials, if they are safe and feasible."""
@@ -239,14 +321,26 @@ class Selection:
         Returns:
             A ``batch_shape x m`` tensor.
         """
+        return self.maximize(
+            lambda s: self._guard(score, self.test(parameters, s)),
+            self.space.context_bounds,
+            options,
+        )
 
-        def score_at(s: Tensor) -> Tensor:
-            trials = self.space.join(parameters, s.unsqueeze(-2))
-            if self.constraints is not None:
-                trials = self.constraints.apply(self.space, trials)
-            return self._guard(score, trials)
+    def test(self, parameters: Tensor, contexts: Tensor) -> Tensor:
+        r"""The trials that test parameters in contexts.
 
-        return self.maximize(score_at, self.space.context_bounds, options)
+        Args:
+            parameters: A ``batch_shape x num_rows x (d - m)`` tensor.
+            contexts: A ``... x batch_shape x m`` tensor.
+
+        Returns:
+            A ``... x batch_shape x num_rows x d`` tensor that meets the constraints.
+        """
+        trials = self.space.join(parameters, contexts.unsqueeze(-2))
+        if self.constraints is None:
+            return trials
+        return self.constraints.apply(self.space, trials)
 
     def maximize_parameters(self, score: Callable[[Tensor], Tensor]) -> Tensor:
         r"""The parameters that maximize a score of trials in the context of the goal.

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import torch
 from torch import Tensor
 
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
@@ -61,19 +60,13 @@ def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
 
 def at_random(selection: Selection, parameters: Tensor) -> Tensor:
     r"""A context drawn uniformly, among the safe ones if safety was asked for."""
-    low, high = selection.space.context_bounds
-
-    def draw(number: int) -> Tensor:
-        shape = (number, *selection.model.batch_shape, len(low))
-        unit = torch.rand(shape, dtype=low.dtype, device=low.device)
-        contexts = (low + (high - low) * unit).unsqueeze(-2)
-        return selection.space.join(parameters, contexts)
-
-    chosen = selection.draw_safe(draw)
+    chosen = selection.draw(
+        lambda s: selection.test(parameters, s), selection.space.context_bounds
+    )
     return selection.space.contexts(chosen)[..., 0, :]
 
 
 def at_reference(selection: Selection, parameters: Tensor) -> Tensor:
     r"""Always the reference context."""
     reference = selection.space.reference_context
-    return reference.expand(*selection.model.batch_shape, -1)
+    return reference.expand(*selection.answered_model.batch_shape, -1)

@@ -25,6 +25,7 @@ from botorch_binary_context.acquisition.knowledge_gradient import (
 from botorch_binary_context.acquisition.level_set import (
     ExpectedAbsoluteVolumeChange,
     GlobalMutualInformation,
+    Straddle,
 )
 from botorch_binary_context.acquisition.moment_matched import (
     MomentMatchedKnowledgeGradient,
@@ -100,11 +101,15 @@ def search_knowledge_gradient(
 
 def by_mutual_information(selection: Selection) -> Tensor:
     r"""The trial whose outcome tells most about the latent function (BALD)."""
+    model = selection.answered_model
     pending = selection.pending
     if pending is not None:
-        pending = selection.model.functional.rows(pending)
-    acqf = BernoulliMutualInformation(selection.answered_model, X_pending=pending)
-    return selection.maximize_trial(acqf.evaluate)
+        pending = model.functional.rows(pending)
+    acqf = BernoulliMutualInformation(model, X_pending=pending)
+    options = selection.options
+    if pending is not None:  # joint outcomes cost more than single ones
+        options = replace(options, relative_gain=max(options.relative_gain, ROUGH_GAIN))
+    return selection.maximize_trial(acqf.evaluate, options)
 
 
 def by_joint_entropy_search(selection: Selection) -> Tensor:
@@ -180,6 +185,12 @@ def by_volume_change(selection: Selection) -> Tensor:
     return selection.maximize_trial(acqf.evaluate, selection.coarse_options)
 
 
+def by_straddling(selection: Selection) -> Tensor:
+    r"""The trial that is most uncertain near the level (straddle)."""
+    acqf = Straddle(selection.model, _level(selection))
+    return selection.maximize_trial(acqf.evaluate)
+
+
 def _level(selection: Selection) -> float | None:
     goal = selection.goal
     if goal is None:
@@ -193,7 +204,6 @@ def _level(selection: Selection) -> float | None:
 
 def uniformly(selection: Selection) -> Tensor:
     r"""A trial drawn uniformly, among the safe ones if safety was asked for."""
-    shape = selection.model.batch_shape
-    return selection.draw_safe(
-        lambda number: selection.trials.draw(torch.Size([number, *shape]))
-    )
+    trials = selection.trials
+    starts = selection.safe_starts() if selection.is_restricted else None
+    return selection.draw(trials.decode, trials.bounds, starts)

@@ -10,7 +10,11 @@ import torch
 from torch import Tensor
 
 from botorch_binary_context.acquisition.best_option import ExpectedBestOption
-from botorch_binary_context.acquisition.entropy_search import maximize_paths
+from botorch_binary_context.acquisition.entropy_search import (
+    PATH_SEARCH,
+    ROUGH_PATH_SEARCH,
+    maximize_paths,
+)
 from botorch_binary_context.acquisition.goal_bounds import (
     GoalUpperConfidenceBound,
     LatentGoalUpperConfidenceBound,
@@ -59,10 +63,7 @@ def by_self_sparring(selection: Selection) -> Tensor:
 def by_best_option(selection: Selection) -> Tensor:
     r"""A duel whose better side is expected to be best (EUBO)."""
     acqf = ExpectedBestOption(selection.model, selection.space, selection.target)
-    bounds = torch.cat([selection.space.parameter_bounds] * 2, dim=-1)
-    shape = 2, len(selection.space.parameter_dims)
-    chosen = selection.maximize(lambda u: acqf.value_at(u.unflatten(-1, shape)), bounds)
-    return chosen.unflatten(-1, shape)
+    return selection.maximize_sides(acqf.value_at, 2)
 
 
 def by_hallucination(selection: Selection) -> Tensor:
@@ -73,9 +74,7 @@ def by_hallucination(selection: Selection) -> Tensor:
     """
     space = selection.space
     goal = selection.target
-    incumbent, _ = maximize_posterior_mean(
-        selection.model, space, selection.options, goal=goal
-    )
+    incumbent = _incumbent(selection)
     # Pending duels need no expected outcomes: another draw is believed each time.
     believed = hallucinate(selection.answered_model)
     acqf = ExpectedBestOption(believed, space, goal)
@@ -109,31 +108,48 @@ def by_uncertain_challenge(selection: Selection) -> Tensor:
     model = selection.model
     space = selection.space
     goal = selection.target
-    if selection.is_restricted:
-        incumbent = selection.maximize_goal(lambda x: goal.mean(model, space, x))
-        incumbent = incumbent.squeeze(-2)
-    else:
-        incumbent, _ = maximize_posterior_mean(
-            model, space, selection.options, goal=goal
-        )
+    incumbent = _incumbent(selection)
     challenger = selection.maximize_goal(
         lambda x: goal.challenge(model, space, x, incumbent)
     )
     return torch.cat([challenger, incumbent.unsqueeze(-2)], dim=-2)
 
 
+def _incumbent(selection: Selection) -> Tensor:
+    """The parameters that are best on average, ``batch_shape x (d - m)``."""
+    model = selection.model
+    space = selection.space
+    goal = selection.target
+    if selection.is_restricted:
+        best = selection.maximize_goal(lambda x: goal.mean(model, space, x))
+        return best.squeeze(-2)
+    return maximize_posterior_mean(model, space, selection.options, goal=goal)[0]
+
+
 def _path_maximizers(selection: Selection, num_paths: int) -> Tensor:
+    if selection.is_restricted:
+        maxima = [_allowed_path_maximizer(selection) for _ in range(num_paths)]
+        return torch.cat(maxima, dim=-2)
     space = selection.space
     # Pending trials need no expected outcomes: another function is drawn each time.
     model = selection.answered_model
     paths = draw_sample_paths(model, num_paths, bounds=space.bounds)
-    goal = selection.target
-    if selection.safe is not None:
-
-        def value(x: Tensor) -> Tensor:  # the one path is a dimension of its own
-            rows = goal.rows(space, x).unsqueeze(1)
-            return goal.combine(paths(rows), model).squeeze(1)
-
-        return selection.maximize_goal(value)
-    maxima, _ = maximize_paths(paths, space, draw_point_set(), goal=goal)
+    options = PATH_SEARCH if selection.pending is None else ROUGH_PATH_SEARCH
+    maxima, _ = maximize_paths(
+        paths, space, draw_point_set(), options, selection.target
+    )
     return maxima.movedim(0, -2)
+
+
+def _allowed_path_maximizer(selection: Selection) -> Tensor:
+    """Where a drawn function is largest among what may be tested."""
+    space = selection.space
+    model = selection.answered_model
+    goal = selection.target
+    paths = draw_sample_paths(model, 1, bounds=space.bounds)
+
+    def value(x: Tensor) -> Tensor:  # the one path is a dimension of its own
+        rows = goal.rows(space, x).unsqueeze(1)
+        return goal.combine(paths(rows), model).squeeze(1)
+
+    return selection.maximize_goal(value)

@@ -43,6 +43,10 @@ from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES
 
 # By what the trials of a model observe.
 _RULES = {VALUE: BINARY_RULES, DIFFERENCE: DUEL_RULES}
+# The most effort of a search while trials are pending.
+PENDING_SEARCH = SearchOptions(
+    3, raw_samples=256, max_evaluations=16, relative_gain=1e-6
+)
 
 
 def suggest(
@@ -143,7 +147,8 @@ def _choose_in_turn(
     for _ in range(q - 1):
         selection = replace(selection.await_trials(chosen[-1]), options=later)
         chosen.append(_choose_one(choose, selection))
-    return torch.cat(chosen, dim=-selection.model.functional.trial_dim - 1)
+    functional = selection.answered_model.functional
+    return torch.cat(chosen, dim=-functional.trial_dim - 1)
 
 
 def shorten(options: SearchOptions) -> SearchOptions:
@@ -156,24 +161,28 @@ def shorten(options: SearchOptions) -> SearchOptions:
         options: The effort of a search.
 
     Returns:
-        Half of it, unless it is little already.
+        At most half of it, and fewer digits.
     """
-    least = {"num_restarts": 4, "raw_samples": 256, "max_evaluations": 40}
-    given = {name: getattr(options, name) for name in least}
-    halves = {name: max(number // 2, least[name]) for name, number in given.items()}
-    return replace(options, **{name: min(halves[name], given[name]) for name in least})
+    return replace(
+        options,
+        num_restarts=min(options.num_restarts, PENDING_SEARCH.num_restarts),
+        raw_samples=min(options.raw_samples, PENDING_SEARCH.raw_samples),
+        max_evaluations=min(options.max_evaluations, PENDING_SEARCH.max_evaluations),
+        relative_gain=max(options.relative_gain, PENDING_SEARCH.relative_gain),
+    )
 
 
 def _choose_one(choose: Rule, selection: Selection) -> Tensor:
     """One trial, in the layout of ``train_X``."""
     rows = choose(selection)
-    expected = [*selection.model.batch_shape, selection.trials.num_rows]
+    model = selection.answered_model
+    expected = [*model.batch_shape, selection.trials.num_rows]
     if list(rows.shape) != [*expected, selection.space.dim]:
         raise UnsupportedError(
             "Expected ``rule`` to return the rows of a trial, a tensor of shape "
             f"{[*expected, selection.space.dim]}, but got {list(rows.shape)}."
         )
-    return selection.model.functional.trials(_keep_rules(selection, rows))
+    return model.functional.trials(_keep_rules(selection, rows))
 
 
 def _keep_rules(selection: Selection, rows: Tensor) -> Tensor:
@@ -182,7 +191,7 @@ def _keep_rules(selection: Selection, rows: Tensor) -> Tensor:
         rows = _meet(selection.constraints, selection.space, rows)
     if not selection.is_restricted:
         return rows
-    safest = selection.maximize_trial(selection.slack)
+    safest = selection.find_safest()
     if not bool((selection.slack(safest) >= 0).all()):
         wanted = {"safe": selection.safe, "feasibility": selection.feasibility}
         asked = {name: value for name, value in wanted.items() if value is not None}

@@ -30,6 +30,7 @@ from botorch_binary_context.rules.joint import (
     by_knowledge_gradient,
     by_moment_matched_knowledge_gradient,
     by_mutual_information,
+    by_straddling,
     by_volume_change,
     uniformly,
 )
@@ -94,6 +95,7 @@ BINARY_RULES = RuleTable(
         "bald": by_mutual_information,
         "map-mi": by_global_information,
         "map-eavc": by_volume_change,
+        "map-straddle": by_straddling,
         "random": uniformly,
     },
 )

@@ -131,12 +131,14 @@ def test_half_way_is_the_default() -> None:
 
 
 class TestRules:
-    @pytest.mark.parametrize("rule", ["map-mi", "map-eavc"])
+    @pytest.mark.parametrize("rule", ["map-mi", "map-eavc", "map-straddle"])
     def test_maximum(self, rule: str) -> None:
         model = make_model("outcomes")
         trial = suggest(model, SPACE, rule, seed=0, goal=ThresholdMap(LEVEL))
-        make = LOOK_AHEAD[rule == "map-eavc"]
-        acqf = make(model, SPACE, LEVEL)
+        if rule == "map-straddle":
+            acqf = Straddle(model, LEVEL)
+        else:
+            acqf = LOOK_AHEAD[rule == "map-eavc"](model, SPACE, LEVEL)
         with torch.no_grad():
             assert acqf(trial) > 0.995 * acqf(uniform(2000, 1, 3)).max()
 

@@ -26,7 +26,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.pending import expect_outcomes
 from botorch_binary_context.probability import bernoulli_entropy
 from botorch_binary_context.rules import frozen
-from botorch_binary_context.rules.suggestion import shorten
+from botorch_binary_context.rules.suggestion import PENDING_SEARCH, shorten
 from tests.rules.problems import (
     DETERMINISTIC_RULES,
     QUICK,
@@ -212,6 +212,6 @@ class TestJointInformation:
 
 
 def test_shorter_searches() -> None:
-    half = SearchOptions(num_restarts=5, raw_samples=256, max_evaluations=50)
-    assert shorten(SearchOptions()) == half
-    assert shorten(QUICK) == QUICK  # little already
+    assert shorten(SearchOptions()) == PENDING_SEARCH
+    little = SearchOptions(2, raw_samples=16, max_evaluations=9, relative_gain=1e-3)
+    assert shorten(little) == little

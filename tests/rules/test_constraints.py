@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
+from gpytorch.kernels import RBFKernel, ScaleKernel
 from torch.autograd import gradcheck
 
 from botorch_binary_context import (
     AtReference,
     BernoulliMutualInformation,
+    BinaryGP,
     BinaryLaplaceGP,
     Constraints,
     ContextAverage,
@@ -172,6 +174,24 @@ class TestSafety:
         contexts = torch.cat(trials)[:, 0]
         assert len(contexts.unique()) == 8
         assert contexts.std() > 0.08
+
+    def test_few_safe_trials(self) -> None:
+        """One in ten thousand trials is safe; random ones are still not the safest."""
+        box = double([[-50.0, 0.0, 0.0], [1.0, 1.0, 1.0]])
+        corner = ContextSpace(box, [0], [0.5])
+        X = uniform(40, 3, seed=1)
+        Y = (X.sum(dim=-1, keepdim=True) > 2.0).double()
+        kernel = ScaleKernel(RBFKernel(ard_num_dims=3)).double()
+        model = BinaryGP(X, Y, covar_module=kernel)
+        safe = Safety(0.6, 0.6)
+        everywhere = box[0] + (box[1] - box[0]) * uniform(20_000, 1, 3, seed=2)
+        with torch.no_grad():
+            assert (safe.slack(model, everywhere) >= 0).double().mean() < 1e-3
+        trials = torch.cat(
+            [suggest(model, corner, "random", QUICK, i, safe=safe) for i in range(6)]
+        )
+        assert (safe.slack(model, trials.unsqueeze(1)) >= 0).all()
+        assert trials.std(dim=0).min() > 0.02
 
     def test_none_left(self) -> None:
         model = psychometric_gp(

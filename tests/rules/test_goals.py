@@ -49,7 +49,7 @@ class TestEveryRule:
         model = context_model(model_class, batch_shape=(2,))
         refusal = None
         if rule in ("cbkg", "kg") and isinstance(goal, WorstContext):
-            refusal = "``goal`` to be linear"
+            refusal = "``goal`` to be linear.* The rule ``mkg``"
         if rule.startswith("map"):
             refusal = "``goal`` to be a ``ThresholdMap``"
         if refusal is not None:

@@ -49,6 +49,7 @@ class TestTable:
             "random",
             "map-mi",
             "map-eavc",
+            "map-straddle",
             "cjes",
             "ucb-fixed",
             "ts-fixed",
