@@ -28,6 +28,7 @@ from benchmarks.speed import (
     inference,
     latency,
     scale,
+    several,
     suggestions,
 )
 from benchmarks.speed.data import BATCH, DIM, duels, index_pairs, kernel, outcomes
@@ -118,6 +119,14 @@ def _print_batches(arguments: argparse.Namespace) -> str:
         f"{batches.format_batches(batches.measure_batches())}\n\n"
         f"How often one suggestion reads a number of a tensor, which a GPU would have "
         f"to wait for: {counts}"
+    )
+
+
+def _print_several(arguments: argparse.Namespace) -> str:
+    return (
+        f"\n{several.SEVERAL} trials at once after {several.NUM_TRIALS}, processor "
+        f"time (aim: at most {several.AIM:g} single suggestions):\n\n"
+        f"{several.format_costs(several.measure_costs())}"
     )
 
 
@@ -220,5 +229,6 @@ TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "latency": _print_latency,
     "scale": _print_scale,
     "batches": _print_batches,
+    "several": _print_several,
 }
 PARTS = dict.fromkeys([*RATIOS, *TABLES])
