@@ -17,7 +17,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maps, "CHECKPOINTS", (7, 8))
     monkeypatch.setattr(maps, "LEARN_AT", (7,))
     monkeypatch.setattr(maps, "RULES", ("sobol", "map-mi"))
-    monkeypatch.setattr(maps, "FUNCTIONS", {"contrast": maps.contrast_sensitivity})
+    monkeypatch.setattr(maps, "OBSERVERS", (("contrast", 2),))
 
 
 @pytest.mark.usefixtures("short")
@@ -33,7 +33,7 @@ class TestMaps:
 
     def test_same_randomness_for_all_rules(self) -> None:
         first, second = (
-            maps._draw_randomness(maps.Task("contrast", 2, "ep", rule, 2))
+            maps.draw_randomness(maps.Task("contrast", 2, "ep", rule, 2))
             for rule in maps.RULES
         )
         assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
