@@ -7,16 +7,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from PIL import Image
 
 from benchmarks.studies.analysis import Analysis
 from benchmarks.studies.ranking import Ranking
 
-COLUMNS = 6
+COLUMNS = 3
+#: Panels of one figure: more would be too small to read on a page.
+PANELS = 12
 
 
 def draw_wins(ranking: Ranking, rules: Sequence[str], path: Path) -> None:
@@ -53,22 +57,30 @@ def _cells(n: int) -> list[tuple[int, int]]:
     return [(i, j) for i in range(n) for j in range(n) if i != j]
 
 
-def draw_regret(analysis: Analysis, path: Path) -> None:
+def draw_regret(analysis: Analysis, folder: Path) -> list[str]:
     r"""The regret curves of every function, with standard errors.
 
     Args:
         analysis: The analysis.
-        path: Where to save the figure.
+        folder: Where to save the figures: ``regret.png``, ``regret-2.png`` and so on.
+
+    Returns:
+        The names of the files.
     """
     curves = analysis.curves()
     names = [x for x in analysis.study.functions if x in curves["function"]]
-    figure, axes = make_panels(names, COLUMNS, (3.2, 2.4))
-    for ax, name in zip(axes, names, strict=True):
-        draw_curves(ax, curves.filter(pl.col("function") == name), analysis.rules)
-        ax.set_title(name, fontsize=9)
-        ax.set_yscale("log")
-    label_panels(figure, axes, "regret", "outside upper center", COLUMNS)
-    save_figure(figure, path)
+    files = []
+    for first in range(0, len(names), PANELS):
+        page = names[first : first + PANELS]
+        figure, axes = make_panels(page, COLUMNS, (3.4, 2.6))
+        for ax, name in zip(axes, page, strict=True):
+            draw_curves(ax, curves.filter(pl.col("function") == name), analysis.rules)
+            ax.set_title(name, fontsize=10)
+            ax.set_yscale("log")
+        label_panels(figure, axes, "regret", "outside upper center", 2 * COLUMNS)
+        files.append("regret.png" if first == 0 else f"regret-{len(files) + 1}.png")
+        save_figure(figure, folder / files[-1])
+    return files
 
 
 def make_panels(
@@ -153,5 +165,9 @@ def save_figure(figure: Figure, path: Path) -> None:
         figure: The figure.
         path: Where.
     """
-    FigureCanvasAgg(figure)
-    figure.savefig(path, dpi=90)
+    canvas = FigureCanvasAgg(figure)
+    figure.set_dpi(90)
+    canvas.draw()
+    picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    # 256 colors are enough for curves, and take a third of the space.
+    picture.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)

@@ -85,12 +85,12 @@ def _describe_rules(analysis: Analysis, folder: Path) -> list[str]:
     ranking = analysis.rank(analysis.rules)
     if ranking is not None:
         figures.draw_wins(ranking, analysis.rules, folder / "wins.png")
-    figures.draw_regret(analysis, folder / "regret.png")
+    regret = figures.draw_regret(analysis, folder)
     return [
         *(_describe_ranking(analysis) if ranking is not None else []),
         _describe_contexts(analysis, ranking) if ranking is not None else "",
         *acuity.describe(analysis, folder),
-        "## Regret\n\n![Regret curves of every function](regret.png)",
+        "\n\n".join(["## Regret", *(f"![Regret curves]({name})" for name in regret)]),
     ]
 
 

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 from unittest import mock
 
@@ -5,7 +6,7 @@ import pytest
 from botorch.exceptions import InputDataError
 
 from benchmarks.__main__ import main
-from benchmarks.studies import store
+from benchmarks.studies import figures, store
 from benchmarks.studies.analysis import analyze
 from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.report import write_report
@@ -76,6 +77,16 @@ class TestReport:
             assert part in text
         for name in ("wins", "regret"):
             assert (self.root / "binary" / f"{name}.png").stat().st_size > 0
+
+    def test_many_functions_take_several_figures(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        self.add_binary()  # three functions
+        monkeypatch.setattr(figures, "PANELS", 2)
+        text = write_report("binary", self.root).read_text(encoding="utf-8")
+        pages = ["regret.png", "regret-2.png"]
+        assert re.findall(r"\((regret.*?)\)", text) == pages
+        assert all((self.root / "binary" / page).is_file() for page in pages)
 
     def test_contexts_and_conclusions(self) -> None:
         levels = {"ucb-ald": 2.0, "ucb-random": 1.0, "ucb-fixed": 3.0, "bald": 0.0}
