@@ -22,6 +22,7 @@ from botorch_binary_context.experiment.details import (
     check_number,
     check_rater,
 )
+from botorch_binary_context.experiment.growing import GrowingModel
 from botorch_binary_context.experiment.journal import Journal
 from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.population import learn_from_population
@@ -84,6 +85,7 @@ class Experiment(Logbook):
         super().__init__(journal)
         try:
             self._surrogate = Surrogate(self.settings)
+            self._models = GrowingModel(self._surrogate)
             self._chooser = Chooser(self.settings, self.encoder)
         except BaseException:
             journal.close()
@@ -245,11 +247,10 @@ class Experiment(Logbook):
             if not given and signature == state.signature:
                 self._hyperparameters(state)  # to be kept, as if they were used now
                 return question
-        pending = [trial for trial in state.pending if trial.used]
         learned = self._hyperparameters(state)
         # A given context need not be on a level.
-        model = self._surrogate.model(state.answered, learned, not given, pending)
-        rows = self._surrogate.rows(pending)
+        model = self._models.at(state, learned, self._due(state), levels=not given)
+        rows = self._surrogate.rows(state.waiting)
         feasible = self._chooser.feasibility(state)
         return self._chooser.by_rule(model, state.next_number, rows, given, feasible)
 
@@ -355,9 +356,13 @@ class Experiment(Logbook):
         learned = self._hyperparameters(state)
         return self._surrogate.model(state.answered, learned, levels)
 
+    def _due(self, state: State) -> int | None:
+        """When hyperparameters were last to be learned, if ever."""
+        return last_scheduled_fit(len(state.answered), self._num_initial_trials)
+
     def _hyperparameters(self, state: State) -> Mapping[str, Any]:
         """As learned at the last scheduled number of answers; now if need be."""
-        due = last_scheduled_fit(len(state.answered), self._num_initial_trials)
+        due = self._due(state)
         if due is None:
             return {}
         learned = self._journal.fit(due)

@@ -37,6 +37,16 @@ class State:
         return [trial for trial in self.told if trial.outcome in labels]
 
     @property
+    def waiting(self) -> list[Trial]:
+        """The pending trials whose answers the model will use."""
+        return [trial for trial in self.pending if trial.used]
+
+    @property
+    def is_supposed(self) -> bool:
+        """Whether some of the answers have not been given."""
+        return self.revision is None
+
+    @property
     def next_number(self) -> int:
         """The number of the next trial."""
         return self.num_trials + 1
@@ -44,7 +54,7 @@ class State:
     @property
     def signature(self) -> tuple[Any, ...]:
         """All that the next question depends on."""
-        pending = [(t.id, t.context, t.sides) for t in self.pending if t.used]
+        pending = [(t.id, t.context, t.sides) for t in self.waiting]
         return answers_of(self.told), pending, self.next_number
 
     def suppose(self, trial_id: int, outcome: int) -> State:

@@ -28,9 +28,11 @@ from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.settings import INFERENCES, Settings
 from botorch_binary_context.experiment.space import Encoder, Snap
 from botorch_binary_context.experiment.trial import Trial
+from botorch_binary_context.likelihoods import OutcomeLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
+from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.power_vectors import PowerVectors
 
 #: Hyperparameters by their names.
@@ -119,6 +121,22 @@ class Surrogate:
         X = torch.cat([empty, *(self._encode(trial) for trial in trials)])
         return X.squeeze(1) if sides == 1 else X
 
+    def observations(
+        self, trials: Sequence[Trial], likelihood: OutcomeLikelihood
+    ) -> list[Observations]:
+        r"""Answered trials in the form that models take.
+
+        Args:
+            trials: The trials.
+            likelihood: How they are answered.
+
+        Returns:
+            The observations, one entry for each kind.
+        """
+        X = self.rows(trials)
+        Y = X.new_tensor([[t.outcome] for t in trials]).reshape(-1, 1)
+        return self.settings.feedback.observations(X, Y, likelihood)
+
     def _encode(self, trial: Trial) -> Tensor:
         """The rows of a trial, which do not change often, from the last time."""
         last, rows = self._encoded.get(trial.id, (None, None))
@@ -136,7 +154,6 @@ class Surrogate:
         trials: Sequence[Trial],
         learned: Hyperparameters,
         levels: bool,
-        pending: Sequence[Trial] = (),
     ) -> LatentGP:
         r"""The model of answers.
 
@@ -145,8 +162,6 @@ class Surrogate:
             learned: The hyperparameters that are not fixed; what is missing is as the
                 prior has it.
             levels: Whether the model knows only the levels of contexts, to choose one.
-            pending: Trials that it will be asked about, too: what they show stays as it
-                is.
 
         Returns:
             The model, in ``eval`` mode.
@@ -158,14 +173,12 @@ class Surrogate:
         for name in self.settings.hyperparameters:
             module, attribute = handles[name]
             getattr(module, f"raw_{attribute}").requires_grad_(False)
-        X = self.rows(trials)
-        Y = X.new_tensor([[t.outcome] for t in trials]).reshape(-1, 1)
-        shown = torch.cat([X, self.rows(pending)]).flatten(0, -2)
+        shown = self.rows(trials).flatten(0, -2)
         kernel: Any = prior["covariance"]
         mean: Any = prior["mean"]
         likelihood: Any = prior["likelihood"]
         model = MixedGP(
-            self.settings.feedback.observations(X, Y, likelihood),
+            self.observations(trials, likelihood),
             covar_module=kernel,
             mean_module=mean,
             input_transform=make_coordinates(self.settings, levels, shown),

@@ -66,6 +66,8 @@ def prior_and_start(model: LatentGP) -> tuple[Tensor, Tensor, Start | None]:
     prior = None if torch.is_grad_enabled() else extend_prior(model, start)
     mean, K = prior or model._prior_moments(model.train_inputs)
     model._kept = hyperparameters_of(model)
+    if start is not None:  # the former approximation has served, and takes memory
+        model._start = Start(start.values)
     return mean, K, start
 
 

@@ -1,0 +1,134 @@
+r"""
+The model of an experiment's answers, which grows answer by answer.
+
+An approximation is found sooner from that of all answers but the last, but it is then
+rounded in another way. Questions must not depend on that, and so not on when a journal
+was opened. So the way to every model is laid down: at some numbers of answers the
+approximation is sought without help, and from there on it grows by one answer at a
+time. A process that has gone this way has one step to do; another one, which has just
+opened the journal, goes the same way from the last of these numbers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from botorch_binary_context.experiment.state import State, answers_of
+from botorch_binary_context.experiment.surrogate import (
+    Hyperparameters,
+    Surrogate,
+    make_coordinates,
+)
+from botorch_binary_context.experiment.trial import Trial
+from botorch_binary_context.models.latent_gp import LatentGP
+
+# After so many steps an approximation is sought without help again.
+MAX_STEPS = 10
+# How many models are kept while outcomes are supposed: theirs, and that before them.
+MAX_KEPT = 2
+
+
+@dataclass(frozen=True)
+class _Grown:
+    """A model and what it was made of."""
+
+    model: LatentGP
+    answers: Sequence[Trial]
+    learned: Hyperparameters
+    first: int  # the number of answers from which it has grown
+
+
+class GrowingModel:
+    r"""Makes the models that questions come from."""
+
+    def __init__(self, surrogate: Surrogate) -> None:
+        r"""
+        Args:
+            surrogate: Makes models without help.
+        """
+        self._surrogate = surrogate
+        # The latest first.
+        self._kept: deque[_Grown] = deque(maxlen=MAX_KEPT)
+
+    def at(
+        self, state: State, learned: Hyperparameters, due: int | None, levels: bool
+    ) -> LatentGP:
+        r"""The model of the answers at a moment.
+
+        Args:
+            state: What the journal holds, or what it may hold.
+            learned: The hyperparameters that are not fixed.
+            due: From how many of the answers they were learned, if from any.
+            levels: Whether the model knows only the levels of contexts, to choose one.
+
+        Returns:
+            The model, in ``eval`` mode. It is not to be changed.
+        """
+        answers = state.answered
+        first = first_step(len(answers), due)
+        shown = self._surrogate.rows([*answers, *state.waiting]).flatten(0, -2)
+        grown = self._find(answers, learned, first)
+        if grown is None:
+            begin = answers[:first]
+            model = self._surrogate.model(begin, learned, levels=True)
+            grown = self._keep(_Grown(model, begin, learned, first))
+        for number in range(len(grown.answers), len(answers)):
+            self._show(grown.model, shown, levels=True)
+            grown = self._keep(self._grow(grown, answers[: number + 1]))
+        if not state.is_supposed:
+            self._kept = deque([grown], MAX_KEPT)  # the others take memory
+        self._show(grown.model, shown, levels)
+        return grown.model
+
+    def _find(
+        self, answers: Sequence[Trial], learned: Hyperparameters, first: int
+    ) -> _Grown | None:
+        """The largest model that the model of some answers grows from."""
+        wanted = answers_of(answers)
+        fits = [
+            grown
+            for grown in self._kept
+            if grown.first == first
+            and grown.learned == learned
+            and answers_of(grown.answers) == wanted[: len(grown.answers)]
+        ]
+        return max(fits, key=lambda grown: len(grown.answers), default=None)
+
+    def _keep(self, grown: _Grown) -> _Grown:
+        with torch.no_grad():
+            _ = grown.model.approximation  # sought now, to grow from
+        self._kept.appendleft(grown)
+        return grown
+
+    def _grow(self, grown: _Grown, answers: Sequence[Trial]) -> _Grown:
+        """The model of one more answer."""
+        model = grown.model
+        for kind in self._surrogate.observations(answers[-1:], model.likelihood):
+            if len(kind.X):
+                model = model.condition_on_observations(kind)
+        return replace(grown, model=model, answers=answers)
+
+    def _show(self, model: LatentGP, shown: Tensor, levels: bool) -> None:
+        """Let a model know what trials have shown, whatever it knew before."""
+        coordinates = make_coordinates(self._surrogate.settings, levels, shown)
+        if coordinates is not None:
+            model.input_transform = coordinates
+
+
+def first_step(num_answers: int, due: int | None) -> int:
+    r"""From how many answers a model grows.
+
+    Args:
+        num_answers: The number of answers.
+        due: From how many of them the hyperparameters were learned, if from any.
+
+    Returns:
+        The number of answers whose approximation is sought without help.
+    """
+    begin = min(num_answers, 1) if due is None else due
+    return num_answers - (num_answers - begin) % MAX_STEPS
