@@ -27,6 +27,7 @@ from botorch_binary_context.acquisition import (
     TargetedInformation,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
+from botorch_binary_context.bands import Band
 from botorch_binary_context.category_kernel import CategoryKernel
 from botorch_binary_context.column_kernels import (
     ColumnKernel,
@@ -44,7 +45,12 @@ from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.diagnostics import ApproximationCheck, check_approximation
 from botorch_binary_context.experiment import Experiment
 from botorch_binary_context.feasibility import Feasibility, feasibility_gp
-from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
+from botorch_binary_context.functionals import (
+    DIFFERENCE,
+    VALUE,
+    Functional,
+    StackedFunctional,
+)
 from botorch_binary_context.goals import (
     AtContext,
     AtReference,
@@ -80,6 +86,7 @@ from botorch_binary_context.models import (
     CombineParameters,
     InducingGP,
     LaplaceMarginalLogLikelihood,
+    LatentGP,
     MixedGP,
     Observations,
     PopulationMean,
@@ -123,6 +130,7 @@ from botorch_binary_context.sampling import (
     draw_sample_paths,
     draw_weight_space_paths,
 )
+from botorch_binary_context.trials import TrialSpace
 
 __all__ = [
     "AdditiveContextKernel",
@@ -134,23 +142,24 @@ __all__ = [
     "AveragedGP",
     "AveragedPosterior",
     "BINARY_RULES",
-    "CONTEST_RULES",
+    "Band",
     "BernoulliMutualInformation",
     "BestOfGP",
     "BinaryGP",
     "BinaryLaplaceGP",
     "BinaryUpperConfidenceBound",
+    "CONTEST_RULES",
     "CategoryKernel",
     "ClassProbability",
     "ColumnKernel",
     "CombineParameters",
     "ConfidenceLikelihood",
     "Constraints",
+    "ContestKnowledgeGradient",
     "ContextAverage",
     "ContextCVaR",
     "ContextQuantile",
     "ContextSpace",
-    "ContestKnowledgeGradient",
     "ContextualBinaryKnowledgeGradient",
     "ContextualJointEntropySearch",
     "DIFFERENCE",
@@ -169,6 +178,7 @@ __all__ = [
     "InducingGP",
     "LabelPosterior",
     "LaplaceMarginalLogLikelihood",
+    "LatentGP",
     "LatentGoalUpperConfidenceBound",
     "LatentUpperConfidenceBound",
     "LinearContextMean",
@@ -191,16 +201,18 @@ __all__ = [
     "RatingLikelihood",
     "Rule",
     "Safety",
-    "SampledKnowledgeGradient",
     "SameKernel",
+    "SampledKnowledgeGradient",
     "SearchOptions",
     "Selection",
+    "StackedFunctional",
     "StoppingRule",
     "Straddle",
     "SubjectKernel",
     "TargetedInformation",
     "ThresholdMap",
     "TiesLikelihood",
+    "TrialSpace",
     "VALUE",
     "WorstContext",
     "check_approximation",

@@ -14,6 +14,7 @@ from botorch_binary_context.experiment.feedback import (
     PassFail,
     Ratings,
 )
+from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.goal import NamedGoal
 from botorch_binary_context.experiment.lens import Lens
 from botorch_binary_context.experiment.logbook import Logbook
@@ -21,6 +22,9 @@ from botorch_binary_context.experiment.recommendation import Recommendation
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import NamedSpace
 from botorch_binary_context.experiment.stopping import Progress, Stop
+from botorch_binary_context.experiment.threshold_distribution import (
+    ThresholdDistribution,
+)
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.experiment.variables import (
     Categorical,
@@ -39,6 +43,7 @@ __all__ = [
     "Estimate",
     "Event",
     "Experiment",
+    "Feedback",
     "Integer",
     "Lens",
     "Logbook",
@@ -54,5 +59,6 @@ __all__ = [
     "Settings",
     "Stop",
     "Threshold",
+    "ThresholdDistribution",
     "Trial",
 ]

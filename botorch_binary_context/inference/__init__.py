@@ -8,6 +8,7 @@ from botorch_binary_context.inference.gaussian import (
     GaussianApproximation,
     Inference,
     Start,
+    TrialLikelihood,
 )
 from botorch_binary_context.inference.given import (
     GivenApproximation,
@@ -25,4 +26,5 @@ __all__ = [
     "LaplaceApproximation",
     "SiteApproximation",
     "Start",
+    "TrialLikelihood",
 ]

@@ -5,8 +5,10 @@ from botorch_binary_context.models.averaged_gp import AveragedGP
 from botorch_binary_context.models.best_of_gp import BestOfGP, contests
 from botorch_binary_context.models.binary_gp import BinaryGP, BinaryLaplaceGP
 from botorch_binary_context.models.coordinates import CombineParameters
+from botorch_binary_context.models.functional_values import FunctionalValues
 from botorch_binary_context.models.hyperparameters import draw_hyperparameters
 from botorch_binary_context.models.inducing_gp import InducingGP
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.mll import (
     ApproximateMarginalLogLikelihood,
@@ -32,8 +34,10 @@ __all__ = [
     "BinaryGP",
     "BinaryLaplaceGP",
     "CombineParameters",
-    "LaplaceMarginalLogLikelihood",
+    "FunctionalValues",
     "InducingGP",
+    "LaplaceMarginalLogLikelihood",
+    "LatentGP",
     "MixedGP",
     "Observations",
     "PopulationMean",

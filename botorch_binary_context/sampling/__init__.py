@@ -1,5 +1,6 @@
 r"""Sample paths of the posterior, and the features they are made of."""
 
+from botorch_binary_context.sampling.features import Features
 from botorch_binary_context.sampling.paths import (
     PosteriorSamplePaths,
     draw_exact_paths,
@@ -8,6 +9,7 @@ from botorch_binary_context.sampling.paths import (
 )
 
 __all__ = [
+    "Features",
     "PosteriorSamplePaths",
     "draw_exact_paths",
     "draw_sample_paths",
