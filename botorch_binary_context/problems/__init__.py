@@ -8,6 +8,7 @@ Simulated experiments: the benchmark functions and what can be seen of them.
     >>> problem.optimal_score - problem.score(X[:, 1:])  # the regrets
 """
 
+from botorch_binary_context.problems.answers import AnsweringProblem, name_winners
 from botorch_binary_context.problems.contexts import (
     BenchmarkProblem,
     BinaryContextProblem,
@@ -32,6 +33,7 @@ from botorch_binary_context.problems.registry import (
 __all__ = [
     "BENCHMARKS",
     "POWER_VECTOR",
+    "AnsweringProblem",
     "Benchmark",
     "BenchmarkProblem",
     "BinaryContextProblem",
@@ -43,5 +45,6 @@ __all__ = [
     "blur",
     "get_benchmark",
     "make_objective",
+    "name_winners",
     "visual_acuity",
 ]
