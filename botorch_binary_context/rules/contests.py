@@ -23,6 +23,7 @@ from botorch_binary_context.feasibility import Feasibility
 from botorch_binary_context.likelihoods.best_of import winner_probabilities
 from botorch_binary_context.models.best_of_gp import contests
 from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.batching import expand_batch
 from botorch_binary_context.numerics.optim import SearchOptions, maximize
 from botorch_binary_context.rules.base import avoid
 from botorch_binary_context.rules.suggestion import frozen, recommend
@@ -134,6 +135,7 @@ def _add(
 
     def score(parameters: Tensor) -> Tensor:
         row = _at(space, parameters.unsqueeze(-2), context)
+        row = expand_batch(row, value.model.batch_shape)
         known = chosen.expand(*row.shape[:-2], *chosen.shape[-2:])
         found = value(torch.cat([known, row], dim=-2))
         return found if feasibility is None else avoid(found, feasibility.slack(row))

@@ -9,6 +9,7 @@ import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context import (
+    CONTEST_RULES,
     BestOfGP,
     ContestKnowledgeGradient,
     ContextSpace,
@@ -59,6 +60,22 @@ def test_knowledge_gradient_beats_contests_of_a_grid():
     every = double(list(itertools.combinations(side, 3))).unsqueeze(-1)
     values = value(SPACE.at_reference(every))
     assert float(value(contest)) > 0.8 * float(values.max())
+
+
+@pytest.mark.parametrize("rule", ["qeubo", "mkg"])
+def test_batches_of_experiments(rule: str):
+    X = uniform(2, 6, 3, 2)
+    X[..., 0] = X[..., :1, 0]
+    Y = torch.randint(3, (2, 6, 1), generator=torch.Generator().manual_seed(0)).to(X)
+    both = BestOfGP(X, Y, covar_module=simple_kernel()).requires_grad_(False)
+    found = suggest_contest(both, SPACE, 3, rule=rule)
+    assert found.shape == (2, 1, 3, 2)
+    for i in range(2):
+        one = BestOfGP(X[i], Y[i], covar_module=simple_kernel()).requires_grad_(False)
+        value = CONTEST_RULES[rule](one, SPACE)
+        alone = suggest_contest(one, SPACE, 3, rule=rule)
+        gap = float(value(alone)) - float(value(found[i]))
+        assert abs(gap) < 0.01
 
 
 @pytest.mark.parametrize("rule", ["qeubo", "mkg"])
