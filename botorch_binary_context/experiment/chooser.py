@@ -182,18 +182,21 @@ class Chooser:
         return self.encoder.encode_context({**reference, **given})
 
     def _hold(self, given: Values) -> dict[str, Any]:
-        """The arguments of ``suggest`` by which contexts are given."""
-        if not given:
-            return {"goal": self.goal}
+        """The arguments of ``suggest`` by which contexts are given, and the time."""
         contexts = self.settings.space.contexts
         columns = self._given_context(given)
-        if len(given) == len(contexts):
+        if given and len(given) == len(contexts):
             return {"context": columns, "goal": self.goal}
         fixed = {
             i: float(columns[i]) for i, c in enumerate(contexts) if c.name in given
         }
+        if self.encoder.timed:
+            fixed[self.encoder.context_space.dim - 1] = 0.0
+        if not fixed:
+            return {"goal": self.goal}
         goal = self.goal
-        if goal is None and self.settings.rule not in MEASURING_RULES:
+        measures = self.settings.rule in MEASURING_RULES
+        if given and goal is None and not measures:
             goal = AtContext(columns)
         return {"constraints": Constraints(fixed_features=fixed), "goal": goal}
 

@@ -223,6 +223,22 @@ class NamedGoal:
             )
 
 
+def check_goal(settings: Settings, goal: NamedGoal) -> None:
+    r"""Raise an error unless the goal of settings makes sense.
+
+    Args:
+        settings: What the experiment is.
+        goal: Its goal.
+    """
+    feedback = settings.feedback
+    if feedback.num_sides > feedback.functional.num_rows:
+        raise UnsupportedError(
+            f"Expected ``goal`` to be left out with {feedback.kind}, whose rules are "
+            f"for the reference context, but got {goal.kind!r}."
+        )
+    goal.check(settings.space, feedback.functional.sees_level, str(settings.rule))
+
+
 def check_threshold_only(settings: Settings) -> None:
     r"""Raise an error where settings without parameters take them for granted.
 

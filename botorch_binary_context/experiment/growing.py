@@ -71,7 +71,10 @@ class GrowingModel:
         """
         answers = state.answered
         first = first_step(len(answers), due)
-        shown = self._surrogate.rows([*answers, *state.waiting]).flatten(0, -2)
+        if self._surrogate.settings.drift is not None:
+            first = len(answers)  # each answer makes all others older
+        rows = self._surrogate.answered_rows(answers)
+        shown = torch.cat([rows, self._surrogate.rows(state.waiting)]).flatten(0, -2)
         grown = self._find(answers, learned, first)
         if grown is None:
             begin = answers[:first]

@@ -20,6 +20,7 @@ from gpytorch.means import Mean, ZeroMean
 from gpytorch.priors import LogNormalPrior
 from torch.nn import ModuleDict
 
+from botorch_binary_context.column_kernels import DriftKernel
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
@@ -43,6 +44,7 @@ from botorch_binary_context.models.pooled import pooled_covar_module
 from botorch_binary_context.models.psychometric import SLOPE, SLOPE_SPREAD
 
 SINGLE = torch.Size()
+DRIFT_VARIANCE = 4.0  # of the level, as far as it changes
 # Lengthscales of a product kernel: of contexts in [-1, 1], and of two parameters if
 # they are separate.
 CONTEXT_LENGTHSCALE, PRODUCT_LENGTHSCALE = 1.0, 0.25
@@ -71,6 +73,9 @@ def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDi
             kernel = MultiplicativeContextKernel(additive.base_kernel, contexts)
         else:
             mean = _context_mean(settings, additive, batch_shape)
+    if settings.drift is not None:
+        level = level_covar_module(DRIFT_VARIANCE, batch_shape)
+        kernel = DriftKernel(kernel, level, settings.drift)
     return ModuleDict({"covariance": kernel, "mean": mean}).to(dtype=torch.float64)
 
 

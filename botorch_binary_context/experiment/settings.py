@@ -18,8 +18,8 @@ from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment.angles import Periodic
+from botorch_binary_context.experiment.drift import check_drift
 from botorch_binary_context.experiment.feedback import (
-    BestOf,
     PassFail,
     make_feedback,
 )
@@ -27,6 +27,7 @@ from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.goal import (
     MAP,
     NamedGoal,
+    check_goal,
     check_threshold_only,
 )
 from botorch_binary_context.experiment.interleaving import (
@@ -119,6 +120,9 @@ class Settings:
         easy_rate: The share of trials in between whose contexts are the easiest.
         kept_out: Which of these the model does not learn from, "catch" (the default) or
             "easy".
+        drift: Over about how many answers the level of the performance changes, by
+            learning or fatigue; how fast is learned. All that is said is about now.
+            None if it does not change.
     """
 
     space: NamedSpace
@@ -137,6 +141,7 @@ class Settings:
     catch: Mapping[str, Value] = field(default_factory=dict)
     easy_rate: float = 0.0
     kept_out: Sequence[str] = (CATCH,)
+    drift: float | None = None
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -155,16 +160,12 @@ class Settings:
             check_threshold_only(self)
         self._check_rule()
         if self.goal is not None:
-            if isinstance(self.feedback, BestOf):
-                raise UnsupportedError(
-                    f"Expected ``goal`` to be left out with {self.feedback.kind}, "
-                    f"whose rules are for the reference context, but got "
-                    f"{self.goal.kind!r}."
-                )
-            sees_level = self.feedback.functional.sees_level
-            self.goal.check(self.space, sees_level, str(self.rule))
+            check_goal(self, self.goal)
             self.make_goal()  # checks its contexts
         self._check_kernel()
+        if self.drift is not None:
+            sees_level = self.feedback.functional.sees_level
+            check_drift(self.drift, sees_level, self.goal, self.combinations)
         choose(INFERENCES, self.inference, "inference")
         self._check_priors()
         check_interleaving(
@@ -354,7 +355,8 @@ class Settings:
         Returns:
             A new encoder.
         """
-        return Encoder(self.space, centered=self.kernel != "multiplicative")
+        centered = self.kernel != "multiplicative"
+        return Encoder(self.space, centered, timed=self.drift is not None)
 
     def make_goal(self) -> Goal | ThresholdMap | None:
         r"""The goal in the units of the models' box.
@@ -399,6 +401,7 @@ class Settings:
             "catch": dict(self.catch),
             "easy_rate": self.easy_rate,
             "kept_out": list(self.kept_out),
+            "drift": self.drift,
         }
 
     @classmethod

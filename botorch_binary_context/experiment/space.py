@@ -102,23 +102,32 @@ def check_names(argument: str, given: Values, names: Sequence[str]) -> None:
         )
 
 
+#: How many answers back the box of trials with a time goes.
+LONG_AGO = 1e6
+
+
 class Encoder:
     r"""Goes between values in the user's units and rows of the models' box.
 
     The columns of a row are the contexts and then the parameters: these in the unit
-    cube, contexts in [-1, 1].
+    cube, contexts in [-1, 1]. If performance drifts, one more column is the time, which
+    is zero now.
     """
 
-    def __init__(self, space: NamedSpace, centered: bool = True) -> None:
+    def __init__(
+        self, space: NamedSpace, centered: bool = True, timed: bool = False
+    ) -> None:
         r"""
         Args:
             space: The named variables.
             centered: Whether the bounds of contexts go to -1 and 1. Otherwise they are
                 only scaled, so that zero, where a multiplicative context tells nothing,
                 stays zero.
+            timed: Whether there is a column of the time.
         """
         self.space = space
         self.centered = centered
+        self.timed = timed
         self.num_contexts = len(space.contexts)
         self._sizes = [1] * self.num_contexts + [p.num_columns for p in space.parts]
         num_columns = sum(self._sizes) - self.num_contexts
@@ -129,8 +138,14 @@ class Encoder:
         ]
         corners = torch.stack([torch.cat(columns) for columns in ends])
         bounds = corners.sort(dim=0).values  # a context may run the other way
+        contexts = list(range(self.num_contexts))
+        if timed:
+            contexts.append(bounds.shape[-1])
+            bounds = torch.cat(
+                [bounds, bounds.new_tensor([[-LONG_AGO], [0.0]])], dim=-1
+            )
         reference = self.encode_context(space.reference_context())
-        self.context_space = ContextSpace(bounds, range(self.num_contexts), reference)
+        self.context_space = ContextSpace(bounds, contexts, reference)
 
     @property
     def is_continuous(self) -> bool:
@@ -142,7 +157,8 @@ class Encoder:
     def column_names(self) -> list[str]:
         """The names of the columns; a category has its value's, too."""
         names = [c.name for c in self.space.contexts]
-        return names + [name for p in self.space.parts for name in p.column_names]
+        names += [name for p in self.space.parts for name in p.column_names]
+        return [*names, "time"] if self.timed else names
 
     @property
     def columns(self) -> Columns:
@@ -196,12 +212,13 @@ class Encoder:
             context: The values of all contexts.
 
         Returns:
-            A tensor of as many numbers as there are contexts.
+            A tensor of as many numbers as there are contexts, and that of now.
         """
         contexts = self.space.contexts
         check_names("context", context, [c.name for c in contexts])
         columns = [c.encode(context[c.name], self.centered) for c in contexts]
-        return torch.cat([torch.zeros(0, dtype=torch.float64, device="cpu"), *columns])
+        now = torch.zeros(int(self.timed), dtype=torch.float64, device="cpu")
+        return torch.cat([*columns, now])
 
     def encode_parameters(self, parameters: Values) -> Tensor:
         r"""The columns of parameters.
@@ -278,7 +295,7 @@ class Encoder:
             c.name: c.decode(X[0, i : i + 1], self.centered)
             for i, c in enumerate(self.space.contexts)
         }
-        rows = X[:, self.num_contexts :]
+        rows = X[:, self.num_contexts : sum(self._sizes)]
         return context, tuple(self.decode_parameters(row) for row in rows)
 
     def snap(self, X: Tensor, levels: bool) -> Tensor:
@@ -291,13 +308,14 @@ class Encoder:
         Returns:
             A tensor of the same shape.
         """
-        parts = X.split(self._sizes, dim=-1)
+        rest = X[..., sum(self._sizes) :]
+        parts = X[..., : sum(self._sizes)].split(self._sizes, dim=-1)
         m = self.num_contexts
         contexts = zip(self.space.contexts, parts[:m], strict=True)
         parameters = zip(self.space.parts, parts[m:], strict=True)
         snapped = [c.snap(U, self.centered) if levels else U for c, U in contexts]
         snapped += [p.snap(U) for p, U in parameters]
-        return torch.cat(snapped, dim=-1)
+        return torch.cat([*snapped, rest], dim=-1)
 
 
 # By how much rounding may move a row that can be shown.
@@ -366,6 +384,7 @@ class Snap(InputTransform):
         mine = self.encoder
         theirs = other.encoder
         same = mine.space == theirs.space and mine.centered == theirs.centered
+        same = same and mine.timed == theirs.timed
         same = same and self.levels == other.levels
         if self.kept is None or other.kept is None:
             return same and self.kept is other.kept

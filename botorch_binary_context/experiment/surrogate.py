@@ -23,7 +23,9 @@ from gpytorch.kernels import PeriodicKernel
 from torch import Tensor
 from torch.nn import Module, ModuleDict
 
+from botorch_binary_context.column_kernels import DriftKernel
 from botorch_binary_context.errors import quote
+from botorch_binary_context.experiment.drift import date_answers
 from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.settings import INFERENCES, Settings
 from botorch_binary_context.experiment.space import Encoder, Snap
@@ -121,6 +123,18 @@ class Surrogate:
         X = torch.cat([empty, *(self._encode(trial) for trial in trials)])
         return X.squeeze(1) if sides == 1 else X
 
+    def answered_rows(self, trials: Sequence[Trial]) -> Tensor:
+        r"""All answered trials in the form that models take, with their times.
+
+        Args:
+            trials: The trials, in the order of their answers.
+
+        Returns:
+            A tensor as that of :meth:`rows`.
+        """
+        X = self.rows(trials)
+        return X if self.settings.drift is None else date_answers(X)
+
     def observations(
         self, trials: Sequence[Trial], likelihood: OutcomeLikelihood
     ) -> list[Observations]:
@@ -133,7 +147,7 @@ class Surrogate:
         Returns:
             The observations, one entry for each kind.
         """
-        X = self.rows(trials)
+        X = self.answered_rows(trials)
         Y = X.new_tensor([[t.outcome] for t in trials]).reshape(-1, 1)
         return self.settings.feedback.observations(X, Y, likelihood)
 
@@ -173,7 +187,7 @@ class Surrogate:
         for name in self.settings.hyperparameters:
             module, attribute = handles[name]
             getattr(module, f"raw_{attribute}").requires_grad_(False)
-        shown = self.rows(trials).flatten(0, -2)
+        shown = self.answered_rows(trials).flatten(0, -2)
         kernel: Any = prior["covariance"]
         mean: Any = prior["mean"]
         likelihood: Any = prior["likelihood"]
@@ -254,12 +268,14 @@ class Surrogate:
             A module and an attribute of it for each name.
         """
         handles = {}
+        drift = set(_drift_kernels(prior["covariance"]))
         for path, _ in prior.named_parameters():
             parent, _, raw = path.rpartition(".")
             module: Any = prior.get_submodule(parent)
             attribute = raw.removeprefix("raw_")
             if attribute != "period_length":  # which the variable itself says
-                handles[self._prefix(module) + attribute] = (module, attribute)
+                prefix = "drift_" if module in drift else self._prefix(module)
+                handles[prefix + attribute] = (module, attribute)
         return handles
 
     def _prefix(self, module: Any) -> str:
@@ -300,6 +316,13 @@ class Surrogate:
             module, attribute = handles[name]
             numbers = _parse_numbers(value, getattr(module, attribute).shape)
             setattr(module, attribute, numbers)
+
+
+def _drift_kernels(kernel: Module) -> list[Module]:
+    """What of a kernel describes how performance drifts."""
+    if not isinstance(kernel, DriftKernel):
+        return []
+    return [kernel.column_kernel, kernel.own_kernel]
 
 
 def _drop_hooks(model: Module) -> None:
