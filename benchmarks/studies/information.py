@@ -2,10 +2,11 @@ r"""
 ``python -m benchmarks information``: what are richer answers worth?
 
 The same simulated observers answer by pass or fail, by pass or fail with a confidence,
-or by one of five ratings; or they compare lenses by plain duels or by duels with ties.
-All answers come from one latent value and one draw of noise, cut at more or fewer
-thresholds; so the kinds differ in nothing but what is told. The models do not know the
-thresholds, and learn them with the other hyperparameters.
+or by one of five ratings; or they compare lenses by plain duels, by duels with ties or
+by naming the best of three. Answers of one kind of trials come from one latent value
+and one draw of noise, cut at more or fewer thresholds; so they differ in nothing but
+what is told. The models do not know the thresholds, and learn them with the other
+hyperparameters.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import Normalize
 from torch import Tensor
+from torch.quasirandom import SobolEngine
 
 from benchmarks.studies import store
 from benchmarks.studies.experiment import FIT_OPTIONS, derive_seed
@@ -38,16 +40,20 @@ from botorch_binary_context.likelihoods import (
     RatingLikelihood,
     TiesLikelihood,
 )
+from botorch_binary_context.likelihoods.best_of import NOISE
 from botorch_binary_context.models import (
     ApproximateMarginalLogLikelihood,
+    BestOfGP,
     PreferenceGP,
     psychometric_gp,
 )
+from botorch_binary_context.models.defaults import duel_covar_module
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
+from botorch_binary_context.problems.answers import answer
 from botorch_binary_context.problems.refraction import visual_acuity
-from botorch_binary_context.rules import recommend, suggest
+from botorch_binary_context.rules import recommend, suggest, suggest_contest
 from botorch_binary_context.trials import TrialSpace
 
 NAME = "information"
@@ -80,6 +86,9 @@ DUELS: dict[str, Likelihoods] = {
         else TiesLikelihood(TIE, learn_width=False)
     ),
 }
+#: The rules that choose three settings, of which the best is named.
+CONTESTS = {"best of three": "qeubo", "best of three by mkg": "mkg"}
+NUM_OPTIONS = 3
 PROBLEMS = ("refraction", "threshold")
 
 
@@ -133,10 +142,15 @@ class Task:
         return self.answers in DUELS
 
     @property
+    def is_contest(self) -> bool:
+        """Whether the best of several is named."""
+        return self.answers in CONTESTS
+
+    @property
     def space(self) -> ContextSpace:
         """The box of the trials; a context that both sides share changes nothing."""
         space = box(self.problem)
-        if not self.is_duel:
+        if self.answers in OUTCOMES:
             return space
         return ContextSpace(space.parameter_bounds, [], [])
 
@@ -163,6 +177,8 @@ def run_task(task: Task) -> pl.DataFrame:
         A row for every seed and checkpoint.
     """
     torch.set_num_threads(1)
+    if task.is_contest:
+        return run_contests(task)
     observer = task.likelihood(False)
     space = task.space
     functional = observer.functional
@@ -181,15 +197,66 @@ def run_task(task: Task) -> pl.DataFrame:
         trial = suggest(model, space, _rule(task), SEARCH, seed)
         answer = _answer(task, observer, trial, best, noise[:, i : i + 1])
         model = model.condition_on_observations(trial, answer)
-        if i + 1 in LEARN_AT:
-            mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
-            fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
-            model.eval()
-        if i + 1 in CHECKPOINTS:
-            found = recommend(model, space).detach()
-            loss = -score(task.problem, found - best)
-            frames.append(_as_frame(task, i + 1, loss))
+        frames += _learn_and_check(task, model, best, i + 1)
     return pl.concat(frames)
+
+
+def run_contests(task: Task) -> pl.DataFrame:
+    r"""The same of contests, whose settings have noise of their own.
+
+    Args:
+        task: The task.
+
+    Returns:
+        A row for every seed and checkpoint.
+    """
+    space = task.space
+    best = task.best()
+    generator = torch.Generator().manual_seed(derive_seed(NAME, "noise", task.problem))
+    k = NUM_OPTIONS
+    shape = task.seeds, TRIALS, k
+    noise = torch.randn(shape, generator=generator, dtype=torch.double)
+
+    def name_winner(trials: Tensor, noise: Tensor) -> Tensor:
+        error = trials - best[:, None, None]
+        f = SLOPE * score(task.problem, error) + NOISE**0.5 * noise
+        return f.argmax(dim=-1, keepdim=True).to(trials)
+
+    low, high = space.bounds
+    sobol = SobolEngine(k * space.dim, seed=derive_seed(NAME, task.problem) % 2**31)
+    first = sobol.draw(FIRST_TRIALS, dtype=torch.double)
+    rows = low + (high - low) * first.unflatten(-1, (k, space.dim))
+    rows = rows.expand(task.seeds, *rows.shape)
+    model = BestOfGP(
+        rows,
+        name_winner(rows, noise[:, :FIRST_TRIALS]),
+        covar_module=duel_covar_module(space.dim, torch.Size([task.seeds])),
+        input_transform=Normalize(space.dim, bounds=space.bounds),
+        inference=Laplace(),
+    )
+    frames = []
+    for i in range(FIRST_TRIALS, TRIALS):
+        seed = derive_seed(task.name, i)
+        rule = CONTESTS[task.answers]
+        trial = suggest_contest(model, space, k, None, SEARCH, seed, rule)
+        winner = name_winner(trial, noise[:, i : i + 1])
+        model = model.condition_on_contests(trial, winner)
+        frames += _learn_and_check(task, model, best, i + 1)
+    return pl.concat(frames)
+
+
+def _learn_and_check(
+    task: Task, model: LatentGP, best: Tensor, trials: int
+) -> list[pl.DataFrame]:
+    """Learn hyperparameters if it is time to, and see what is lost if it is."""
+    if trials in LEARN_AT:
+        mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
+        fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
+        model.eval()
+    if trials not in CHECKPOINTS:
+        return []
+    found = recommend(model, task.space).detach()
+    return [_as_frame(task, trials, -score(task.problem, found - best))]
 
 
 def _rule(task: Task) -> str:
@@ -214,9 +281,7 @@ def _answer(
         latent = latent + SLOPE * space.contexts(trials).squeeze(-1)
     else:
         latent = functional(latent.flatten(-2))
-    # Of at least each label but the lowest, from the same noise.
-    above = observer.probabilities(latent)[1:].flip(0).cumsum(dim=0)
-    return (noise < above).sum(dim=0).to(trials).unsqueeze(-1)
+    return answer(observer, latent, noise).unsqueeze(-1)
 
 
 def _make_model(task: Task, X: Tensor, Y: Tensor) -> LatentGP:
@@ -260,7 +325,7 @@ def tasks(seeds: int) -> Iterator[Task]:
     Yields:
         The tasks.
     """
-    for problem, answers in product(PROBLEMS, (*OUTCOMES, *DUELS)):
+    for problem, answers in product(PROBLEMS, (*OUTCOMES, *DUELS, *CONTESTS)):
         yield Task(problem, answers, seeds)
 
 
@@ -305,7 +370,7 @@ def write_report(root: Path) -> Path:
 def _format(frame: pl.DataFrame) -> str:
     """The table of losses, with the trials that reach the plain kind's last loss."""
     rows = []
-    for problem, plain in product(PROBLEMS, (OUTCOMES, DUELS)):
+    for problem, plain in product(PROBLEMS, (OUTCOMES, (*DUELS, *CONTESTS))):
         goal = math.nan
         for answers in plain:
             group = frame.filter(pl.col("problem") == problem)

@@ -31,7 +31,7 @@ def test_short_runs(monkeypatch, tmp_path):
     monkeypatch.setattr(information, "TRIALS", 7)
     monkeypatch.setattr(information, "CHECKPOINTS", (6, 7))
     monkeypatch.setattr(information, "LEARN_AT", (6,))
-    for kind in ("five ratings", "ties"):
+    for kind in ("five ratings", "ties", "best of three"):
         frame = information.run_task(Task("threshold", kind, 2))
         assert frame["trials"].to_list() == [6, 6, 7, 7]
         assert frame["loss"].min() >= 0  # pyright: ignore
