@@ -4,7 +4,7 @@ Where the best parameters may be, and how much better than given ones they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -58,6 +58,7 @@ def draw_optima(
     num_contrasts: int = 2048,
     steps: Tensor | None = None,
     goal: Goal = AtReference(),  # noqa: B008
+    circles: Sequence[int] = (),
 ) -> OptimumDraws:
     r"""Draw functions from the true posterior and find their optima.
 
@@ -76,6 +77,8 @@ def draw_optima(
         steps: How far apart the values of each parameter are that can be shown, zero if
             there is no end of them, ``d - m`` numbers; None if that is so for all.
         goal: What the parameters should be good at.
+        circles: The columns of parameters that begin again where they end, counted from
+            the first parameter: the way uphill leads past their ends.
 
     Returns:
         The draws.
@@ -98,12 +101,15 @@ def draw_optima(
         optima, maxima = maximize_paths(paths, space, seed, ROUGH_PATH_SEARCH, goal)
         starts = parameters.expand_as(optima).unsqueeze(0)
 
-        def values_at(x: Tensor) -> Tensor:
-            return goal.combine(paths(goal.rows(space, x)), paths.model)
+        loop = _Circles.of(space.parameter_bounds, circles)
 
-        bounds = space.parameter_bounds
+        def values_at(x: Tensor) -> Tensor:
+            return goal.combine(paths(goal.rows(space, loop.wrap(x))), paths.model)
+
+        bounds = loop.unrolled
         hillside = starts if steps is None else _walk(values_at, starts, bounds, steps)
         near, hill = maximize_from(values_at, hillside, bounds, ROUGH_PATH_SEARCH)
+        near = loop.wrap(near)
         optima = torch.where((hill > maxima).unsqueeze(-1), near, optima)
         best = torch.maximum(maxima, hill)
         losses = (best - values_at(starts[0])).clamp_min(0.0)
@@ -111,6 +117,33 @@ def draw_optima(
     return OptimumDraws(
         *[values.flatten(0, 1) for values in (optima, near, losses, slopes)]
     )
+
+
+@dataclass(frozen=True)
+class _Circles:
+    """A box some of whose columns begin again where they end."""
+
+    bounds: Tensor  # 2 x k
+    is_circle: Tensor  # k
+
+    @classmethod
+    def of(cls, bounds: Tensor, columns: Sequence[int]) -> _Circles:
+        is_circle = torch.zeros_like(bounds[0], dtype=torch.bool)
+        is_circle[list(columns)] = True
+        return cls(bounds, is_circle)
+
+    @property
+    def unrolled(self) -> Tensor:
+        """Bounds within which half a turn in either direction is possible."""
+        low, high = self.bounds
+        half = (high - low) * self.is_circle / 2
+        return torch.stack([low - half, high + half])
+
+    def wrap(self, x: Tensor) -> Tensor:
+        """The same points within the box."""
+        low, high = self.bounds
+        turned = low + (x - low).remainder(high - low)
+        return torch.where(self.is_circle, turned, x)
 
 
 def _walk(

@@ -15,6 +15,8 @@ from botorch_binary_context.experiment.space import Encoder
 from botorch_binary_context.experiment.variables import Categorical, Value
 
 LEVEL = 0.9
+# Of a circle. Of 128 draws that are anywhere on it, one set in 500 leaves more.
+LEAST_GAP = 1 / 12
 
 #: For each parameter an interval, or the share of each category.
 Spread = dict[str, tuple[float, float] | dict[Value, float]]
@@ -92,11 +94,14 @@ def circular_interval(
 
     Returns:
         The ends: the interval goes upwards from the first, if need be past the upper
-        bound, to the second.
+        bound, to the second. The bounds of the variable if the draws are all around the
+        circle, so that no place is better to cut it than another.
     """
     period = variable.period
     ordered = np.sort((np.asarray(values) - variable.low) % period)
     gaps = np.diff(ordered, append=ordered[0] + period)
+    if gaps.max() <= max(LEAST_GAP * period, (variable.step or 0.0) * (1 + 1e-9)):
+        return variable.bounds
     first = (int(gaps.argmax()) + 1) % len(ordered)
     unrolled = np.concatenate([ordered[first:], ordered[:first] + period])
     ends = interval(unrolled.tolist(), level)

@@ -102,6 +102,7 @@ class Recommendation:
                 NUM_SAMPLES,
                 self._encoder.steps(),
                 self._goal,
+                self._encoder.circles(),
             )
 
     @cached_property
@@ -109,9 +110,9 @@ class Recommendation:
         """Where else the best may be, by the maxima of functions of the posterior.
 
         For numbers an interval that holds nine tenths of them (of periodic ones from
-        the first end upwards to the second, which may be smaller), for categories the
-        share of each. It includes regions that were hardly tried; see
-        :attr:`local_uncertainty` and :meth:`expected_loss`.
+        the first end upwards to the second, which may be smaller; both bounds if it is
+        all of the circle), for categories the share of each. It includes regions that
+        were hardly tried; see :attr:`local_uncertainty` and :meth:`expected_loss`.
         """
         return spread_of(self._encoder, self._optima.optima) if self.parameters else {}
 

@@ -205,6 +205,20 @@ class Encoder:
         steps = torch.tensor(found, dtype=torch.float64, device="cpu")
         return steps if bool(steps.any()) else None
 
+    def circles(self) -> list[int]:
+        r"""Which columns of the parameters begin again where they end.
+
+        Returns:
+            The columns, counted from the first parameter.
+        """
+        found = []
+        position = 0
+        for part in self.space.parts:
+            if isinstance(part, Periodic):
+                found.append(position)
+            position += part.num_columns
+        return found
+
     def encode_context(self, context: Values) -> Tensor:
         r"""The columns of a context.
 

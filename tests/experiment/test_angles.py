@@ -123,7 +123,7 @@ class TestExperiment:
                 assert 0 <= float(trial.parameters["axis"]) < 180
                 experiment.tell(trial.id, i % 3 > 0)
             ends: Any = experiment.recommend().uncertainty["axis"]
-        assert all(0 <= end < 180 for end in ends)
+        assert all(0 <= end <= 180 for end in ends)
 
 
 def test_circular_interval() -> None:
@@ -133,3 +133,8 @@ def test_circular_interval() -> None:
     assert (low, high) == pytest.approx((170.1, 9.9))
     moved = circular_interval([(d + 60) % 180 for d in draws], 0.9, AXIS)
     assert moved == pytest.approx((50.1, 69.9))
+    around = [5.0 * i for i in range(36)]
+    assert circular_interval(around, 0.9, AXIS) == AXIS.bounds
+    assert circular_interval(around[:30], 0.9, AXIS) != AXIS.bounds
+    quarters = Periodic("axis", 0, 180, step=45)
+    assert circular_interval([0.0, 45.0, 90.0, 135.0] * 9, 0.9, quarters) == (0, 180)

@@ -338,6 +338,9 @@ class TestRegion:
         assert high < 20
         whole = best.region(1e3)["axis"]
         assert (whole[0] - whole[1]) % 180 < 5
+        low, high = best.local_uncertainty["axis"]
+        assert low > 150
+        assert high < 30
 
     def test_nothing(self) -> None:
         best = recommendation(pass_fail(), 10)
