@@ -4,7 +4,7 @@ A lens of sphere, cylinder and axis as one parameter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -14,8 +14,14 @@ from botorch.exceptions import InputDataError
 from botorch_binary_context.experiment.angles import Periodic
 from botorch_binary_context.experiment.ranges import check_name
 from botorch_binary_context.experiment.variables import Parameter, Real
+from botorch_binary_context.models.power_vectors import SPHERE_AND_CYLINDER
 
 AXIS = 0.0, 180.0  # degrees
+#: What combinations of sphere and cylinder are called.
+POWER_VECTOR = "power-vector"
+# Beginnings of words: sphere, sphère, Sphäre, sfera; cylinder, cylindre, Zylinder.
+_SPHERE = ("sph", "sf")
+_CYLINDER = ("cyl", "zyl", "cil")
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,42 @@ def parts_of(parameter: AnyParameter) -> tuple[Parameter, ...]:
         Its parts; itself if it has none.
     """
     return parameter.parts if isinstance(parameter, Lens) else (parameter,)
+
+
+def are_sphere_and_cylinder(names: Sequence[str]) -> bool:
+    r"""Whether two parameters are the powers of a lens, by their names.
+
+    Args:
+        names: The names of all parameters.
+
+    Returns:
+        Whether there are two, of which the first is a sphere and the second a cylinder
+        in one of several languages.
+    """
+    if len(names) != 2:
+        return False
+    known = zip(names, (_SPHERE, _CYLINDER), strict=True)
+    return all(any(word in name.lower() for word in words) for name, words in known)
+
+
+def spell_out_combinations(content: Mapping[str, Any]) -> dict[str, Any]:
+    r"""Settings of a journal that names the combinations of any two parameters.
+
+    That was allowed once.
+
+    Args:
+        content: The settings as the journal has them.
+
+    Returns:
+        The same, with numbers in the place of a name that is not meant for them.
+    """
+    parameters = content.get("parameters")
+    tables = parameters if isinstance(parameters, list) else []
+    names = [str(t.get("name")) for t in tables if isinstance(t, Mapping)]
+    is_named = content.get("combinations") == POWER_VECTOR
+    if not is_named or len(names) != 2 or are_sphere_and_cylinder(names):
+        return dict(content)
+    return {**content, "combinations": [list(row) for row in SPHERE_AND_CYLINDER]}
 
 
 def _check_pair(name: str, argument: str, bounds: Any) -> tuple[Any, Any]:

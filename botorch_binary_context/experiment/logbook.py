@@ -69,9 +69,10 @@ class Logbook:
     @cached_property
     def settings(self) -> Settings:
         """What the experiment is. Checking it takes torch, which is loaded here."""
+        from botorch_binary_context.experiment.lens import spell_out_combinations
         from botorch_binary_context.experiment.settings import Settings
 
-        return Settings.from_dict(self._content)
+        return Settings.from_dict(spell_out_combinations(self._content))
 
     @property
     def stop(self) -> Stop | None:

@@ -34,7 +34,12 @@ from botorch_binary_context.experiment.interleaving import (
     CATCH,
     check_interleaving,
 )
-from botorch_binary_context.experiment.lens import AnyParameter, Lens
+from botorch_binary_context.experiment.lens import (
+    POWER_VECTOR,
+    AnyParameter,
+    Lens,
+    are_sphere_and_cylinder,
+)
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
 from botorch_binary_context.experiment.stopping import Stop
 from botorch_binary_context.experiment.toml_tables import (
@@ -70,7 +75,7 @@ MIN_INITIAL_TRIALS = 5
 #: The rule if thresholds are to be learned.
 MEASURE = "bald"
 #: Combinations of parameters that have a name.
-COMBINATIONS = {"power-vector": SPHERE_AND_CYLINDER}
+COMBINATIONS = {POWER_VECTOR: SPHERE_AND_CYLINDER}
 MAX_COLUMNS = 500
 MAX_COUNT = 10**100
 SEED_BITS = 32
@@ -317,10 +322,11 @@ class Settings:
             return self.combinations
         rows = choose(COMBINATIONS, self.combinations, "combinations")
         names = [parameter.name for parameter in self.space.parameters]
-        if len(names) != 2 or "cyl" in names[0].lower():
+        if not are_sphere_and_cylinder(names):
             raise InputDataError(
                 f"Expected the parameters of {self.combinations!r} to be sphere and "
-                f"cylinder, in this order, but got {', '.join(names)}."
+                f"cylinder by their names, in this order, but got {', '.join(names)}. "
+                "Give others their combinations, as in [[1.0, 0.5], [0.0, 0.5]]."
             )
         return rows
 

@@ -18,6 +18,7 @@ from botorch_binary_context.experiment import (
     Real,
     Settings,
 )
+from botorch_binary_context.experiment.journal import Journal
 from botorch_binary_context.experiment.surrogate import Surrogate
 from botorch_binary_context.models.power_vectors import PowerVectors, power_vector
 from botorch_binary_context.sampling.paths import draw_sample_paths
@@ -182,11 +183,16 @@ class TestNamedCombinations:
     @pytest.mark.parametrize(
         ("parameters", "name", "message"),
         [
-            ([Real("a", 0, 1)], "power-vector", "sphere and cylinder, .* but got a"),
+            ([Real("a", 0, 1)], "power-vector", "sphere and cylinder by .* but got a"),
             (
                 [Real("cylinder", -2, 0), Real("sphere", -2, 2)],
                 "power-vector",
                 "in this order, but got cylinder, sphere",
+            ),
+            (
+                [Real("gain", -2, 2), Real("shift", -2, 0)],
+                "power-vector",
+                r"but got gain, shift. Give others their .*\[\[1.0, 0.5\], ",
             ),
             (
                 [Real("sphere", -2, 2), Real("cylinder", -2, 0)],
@@ -198,6 +204,16 @@ class TestNamedCombinations:
     def test_errors(self, parameters: Any, name: str, message: str) -> None:
         with pytest.raises(InputDataError, match=message):
             Settings(NamedSpace(parameters, [SIZE]), combinations=name)
+
+    def test_journals_of_other_names(self, tmp_path: Path) -> None:
+        """They were allowed once, and mean the same as the numbers."""
+        gains = NamedSpace([Real("a", -2, 2), Real("b", -2, 0)], [SIZE])
+        rows = [[1.0, 0.5], [0.0, 0.5]]
+        settings = Settings(gains, seed=0, combinations=rows)
+        content = {**settings.to_dict(), "combinations": "power-vector"}
+        Journal.create(tmp_path / "journal", content, {}).close()
+        with Experiment.open(tmp_path / "journal") as experiment:
+            assert experiment.settings == settings
 
     def test_lens_needs_none(self) -> None:
         with pytest.raises(UnsupportedError, match='type = "lens"'):
