@@ -46,7 +46,6 @@ from botorch_binary_context.bands import (
     probability_band,
 )
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.experiment.recommendation import NUM_SETS
 from botorch_binary_context.inference import Laplace
 from botorch_binary_context.models import (
     ApproximateMarginalLogLikelihood,
@@ -74,6 +73,7 @@ CREDIBLE, WIDTH = 0.9, 1.6448536269514722
 NUM_PATHS, NUM_SAMPLES = 64, 512
 # Experiments that are averaged over hyperparameters, which takes seconds for each.
 NUM_AVERAGED, AT_ONCE = 100, 10
+NUM_SETS = 16  # of hyperparameters; experiments take more after few answers
 LINE = 121  # values of the context, between which curves are straight
 AIM = 0.86, 0.94
 

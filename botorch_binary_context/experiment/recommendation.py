@@ -44,10 +44,12 @@ from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.optima import OptimumDraws, draw_optima
 from botorch_binary_context.rules import recommend, value_of_next_trial
 
-# Functions from the posterior, and the sets of hyperparameters that they have.
-NUM_PATHS = 64
-NUM_SETS = 16
-NUM_SAMPLES = 2048
+# Functions from the posterior.
+NUM_PATHS = 128
+# Sets of hyperparameters that they have: the fewer answers, the more there are to hold.
+LEAST_SETS, MOST_SETS = 16, 64
+ANSWERS_AND_SETS = 4096
+NUM_SAMPLES = 4096
 # Between so many values of a context curves are taken to be straight.
 NUM_VALUES = 201
 #: The unit of a loss that is a difference of success probabilities.
@@ -85,7 +87,7 @@ class Recommendation:
     @cached_property
     def _averaged(self) -> AveragedGP:
         with computing():
-            return AveragedGP(self._model, NUM_SETS, self._seed)
+            return AveragedGP(self._model, num_sets(self.num_answers), self._seed)
 
     @cached_property
     def _optima(self) -> OptimumDraws:
@@ -414,6 +416,20 @@ class Recommendation:
                 "have a threshold, but got None."
             )
         return found[0]
+
+
+def num_sets(num_answers: int) -> int:
+    r"""Over how many sets of hyperparameters a recommendation is averaged.
+
+    Args:
+        num_answers: The number of answers.
+
+    Returns:
+        The more, the less the answers say about them: so intervals depend little on the
+        seed of the draws after few answers, and take no longer after many.
+    """
+    wanted = ANSWERS_AND_SETS // max(num_answers, 1)
+    return min(max(wanted, LEAST_SETS), MOST_SETS)
 
 
 def _check_level(level: float) -> None:

@@ -22,7 +22,10 @@ from botorch_binary_context.experiment import (
     Settings,
     Trial,
 )
-from botorch_binary_context.experiment.recommendation import make_recommendation
+from botorch_binary_context.experiment.recommendation import (
+    make_recommendation,
+    num_sets,
+)
 from botorch_binary_context.experiment.stopping import Stop, measure_progress
 from botorch_binary_context.experiment.surrogate import Surrogate
 from tests.experiment.simulation import CONTINUOUS, MIXED, duels, pass_fail
@@ -347,3 +350,10 @@ class TestRegion:
         assert best.region(1e-9) is None
         with pytest.raises(InputDataError, match="``tolerance`` not to be negative"):
             best.region(-1.0)
+
+
+@pytest.mark.parametrize(
+    ("num_answers", "expected"), [(0, 64), (12, 64), (64, 64), (128, 32), (1000, 16)]
+)
+def test_num_sets(num_answers: int, expected: int) -> None:
+    assert num_sets(num_answers) == expected
