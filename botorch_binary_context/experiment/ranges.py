@@ -8,13 +8,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from botorch.exceptions import InputDataError
 from torch import Tensor
 
 from botorch_binary_context.errors import quote
+
+if TYPE_CHECKING:
+    from botorch_binary_context.experiment.variables import Context, Real
 
 SCALES = ("linear", "log")
 # Values are rounded to so many digits: what is shown is what is stored.
@@ -266,3 +269,43 @@ def make_levels(name: str, low: Any, high: Any, step: Any) -> tuple[float, ...]:
     first = Decimal(str(low))
     by = Decimal(str(step))
     return tuple(float(first + i * by) for i in range(number + 1))
+
+
+def check_grid(variable: Real | Context) -> None:
+    r"""Check that a variable has either bounds or levels.
+
+    Args:
+        variable: The variable; its levels are made a sorted tuple.
+    """
+    name = variable.name
+    bounded = variable.low is not None or variable.high is not None
+    if bounded == (variable.levels is not None):
+        raise InputDataError(
+            f"Expected either ``low`` and ``high`` or ``levels`` of {name!r}, but got "
+            f"{quote(variable.low)}, {quote(variable.high)} and "
+            f"{quote(variable.levels)}."
+        )
+    if variable.levels is not None:
+        object.__setattr__(variable, "levels", check_levels(name, variable.levels))
+    if variable.step is None:
+        return
+    if variable.levels is not None or variable.scale != "linear":
+        raise InputDataError(
+            f"Expected ``step`` of {name!r} to come with bounds on a linear scale, but "
+            f"got {variable.step}: give ``levels`` alone."
+        )
+    make_levels(name, variable.low, variable.high, variable.step)  # checks the step
+
+
+def make_grid(variable: Real | Context) -> tuple[float, ...] | None:
+    r"""The values of a variable that can be shown.
+
+    Args:
+        variable: The variable.
+
+    Returns:
+        The values, or None if all between the bounds can be shown.
+    """
+    if variable.step is not None:
+        return make_levels(variable.name, variable.low, variable.high, variable.step)
+    return None if variable.levels is None else tuple(variable.levels)

@@ -24,14 +24,14 @@ from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment.ranges import (
     MAX_SIZE,
     Range,
-    check_levels,
+    check_grid,
     check_name,
     check_number,
     check_range,
     check_within,
     find_nearest,
     make_column,
-    make_levels,
+    make_grid,
     pass_through,
 )
 
@@ -132,18 +132,20 @@ class Real(Parameter):
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        _check_grid(self)
+        check_grid(self)
         check_range(self.name, *self.bounds, self.scale)
 
     @cached_property
     def grid(self) -> tuple[float, ...] | None:
         """The values that can be shown; None if all of the interval can."""
-        return _make_grid(self)
+        return make_grid(self)
 
     @property
     def bounds(self) -> tuple[Any, Any]:
         """The least and the largest value."""
-        return (self.low, self.high) if self.grid is None else _ends(self.grid)
+        if self.grid is None:
+            return self.low, self.high
+        return self.grid[0], self.grid[-1]
 
     @property
     def choices(self) -> Sequence[Any] | None:
@@ -172,39 +174,6 @@ class Real(Parameter):
             return U
         columns = self._range.columns(self.grid)
         return pass_through(columns.to(U)[find_nearest(columns, U)], U)
-
-
-def _check_grid(variable: Real | Context) -> None:
-    """Raise an error unless a variable has either bounds or levels."""
-    name = variable.name
-    bounded = variable.low is not None or variable.high is not None
-    if bounded == (variable.levels is not None):
-        raise InputDataError(
-            f"Expected either ``low`` and ``high`` or ``levels`` of {name!r}, but got "
-            f"{quote(variable.low)}, {quote(variable.high)} and "
-            f"{quote(variable.levels)}."
-        )
-    if variable.levels is not None:
-        object.__setattr__(variable, "levels", check_levels(name, variable.levels))
-    if variable.step is None:
-        return
-    if variable.levels is not None or variable.scale != "linear":
-        raise InputDataError(
-            f"Expected ``step`` of {name!r} to come with bounds on a linear scale, but "
-            f"got {variable.step}: give ``levels`` alone."
-        )
-    make_levels(name, variable.low, variable.high, variable.step)  # checks the step
-
-
-def _make_grid(variable: Real | Context) -> tuple[float, ...] | None:
-    """The values of a variable that can be shown; None if all can."""
-    if variable.step is not None:
-        return make_levels(variable.name, variable.low, variable.high, variable.step)
-    return None if variable.levels is None else tuple(variable.levels)
-
-
-def _ends(levels: Sequence[float]) -> tuple[float, float]:
-    return levels[0], levels[-1]
 
 
 @dataclass(frozen=True)
@@ -375,7 +344,7 @@ class Context:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        _check_grid(self)
+        check_grid(self)
         check_range(self.name, *self.bounds, self.scale)
         check_within(self.name, self.reference, *self.bounds, argument="reference")
         if self.harder not in (None, "up", "down"):
@@ -387,7 +356,7 @@ class Context:
     @cached_property
     def grid(self) -> tuple[float, ...] | None:
         """The values that can be shown; None if all within the bounds can."""
-        return _make_grid(self)
+        return make_grid(self)
 
     @property
     def choices(self) -> Sequence[float] | None:
@@ -397,7 +366,9 @@ class Context:
     @property
     def bounds(self) -> tuple[Any, Any]:
         """The least and the largest value."""
-        return (self.low, self.high) if self.grid is None else _ends(self.grid)
+        if self.grid is None:
+            return self.low, self.high
+        return self.grid[0], self.grid[-1]
 
     @property
     def _range(self) -> Range:
