@@ -14,9 +14,13 @@ from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import (
     SearchOptions,
+    choose_best,
     find_starts,
     maximize_from,
 )
+
+# How many of the further candidates are starts.
+NUM_CANDIDATES = 4
 
 
 class NestedKnowledgeGradient(Protocol):
@@ -24,6 +28,7 @@ class NestedKnowledgeGradient(Protocol):
 
     model: LatentGP
     space: ContextSpace
+    parameters_searched: Tensor
 
     def evaluate(self, X: Tensor) -> Tensor:
         """The value."""
@@ -48,6 +53,7 @@ def maximize_knowledge_gradient(
     bounds: Tensor,
     options: SearchOptions = SearchOptions(),  # noqa: B008
     seed: int | None = None,
+    candidates: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""The variables whose trial has the largest knowledge gradient.
 
@@ -61,6 +67,8 @@ def maximize_knowledge_gradient(
         bounds: The ``2 x k`` bounds of the variables.
         options: The effort of the search.
         seed: The seed of the search.
+        candidates: Further variables, ``r x batch_shape x k``, the best of which are
+            starts, too.
 
     Returns:
         The variables, ``batch_shape x k``, and the knowledge gradient, ``batch_shape``.
@@ -70,6 +78,11 @@ def maximize_knowledge_gradient(
     starts = find_starts(
         lambda u: nested.screen(decode(u)), bounds, batch_shape, options, seed
     )
+    if candidates is not None:
+        with torch.no_grad():
+            values = nested.screen(decode(candidates))
+        best = choose_best(candidates, values, NUM_CANDIDATES)
+        starts = torch.cat([starts, best])
     inner = nested.inner_starts(decode(starts))
     number = inner.shape[-2]
     variables, value = maximize_from(

@@ -47,6 +47,9 @@ ROUGH_GAIN = 1e-4
 # Starts among the optima of drawn functions, in so many contexts.
 NUM_START_CONTEXTS = 4
 NUM_STARTS = 6
+# Trials near the incumbent, and opponents of it, among which starts are chosen.
+NUM_NEAR = 16
+NUM_OPPONENTS = 48
 # How far from an optimum its opponent begins, as a share of the box.
 NEAR = 0.05
 
@@ -94,9 +97,26 @@ def search_knowledge_gradient(
         return selection.maximize_trial(nested.evaluate, options)
     trials = selection.trials
     variables, _ = maximize_knowledge_gradient(
-        nested, trials.decode, trials.bounds, options, draw_point_set()
+        nested,
+        trials.decode,
+        trials.bounds,
+        options,
+        draw_point_set(),
+        _meet_incumbent(selection, nested),
     )
     return trials.decode(variables)
+
+
+def _meet_incumbent(selection: Selection, nested: NestedKnowledgeGradient) -> Tensor:
+    """Trials near the incumbent, or its duels, as candidates for starts."""
+    searched = nested.parameters_searched.movedim(-2, 0)  # the incumbent is the last
+    incumbent = searched[-1:].expand(NUM_NEAR, *searched.shape[1:])
+    near = _move(incumbent, selection.space.parameter_bounds)
+    if selection.trials.num_rows == 1:
+        return _in_contexts(selection, near)
+    others = torch.cat([near, searched[:NUM_OPPONENTS]])
+    duels = torch.stack(torch.broadcast_tensors(searched[-1:], others), dim=-2)
+    return _in_contexts(selection, duels.flatten(-2))
 
 
 def by_mutual_information(selection: Selection) -> Tensor:
@@ -150,17 +170,22 @@ def _meet_optima(selection: Selection, acqf: ContextualJointEntropySearch) -> Te
                 torch.stack([optima, near], dim=-2),
             ]
         )
-    parts = [sides.flatten(-2)]
-    if selection.context is None and space.num_contexts > 0:
-        others = draw_points(space.context_bounds, NUM_START_CONTEXTS - 1, 0)
-        contexts = torch.cat([space.reference_context.unsqueeze(0), others])
-        parts = [
-            torch.cat([s.expand(*parts[0].shape[:-1], -1), parts[0]], -1)
-            for s in contexts
-        ]
-    candidates = torch.cat(parts)
+    candidates = _in_contexts(selection, sides.flatten(-2))
     values = acqf.evaluate(trials.decode(candidates))
     return choose_best(candidates, values, NUM_STARTS)
+
+
+def _in_contexts(selection: Selection, sides: Tensor) -> Tensor:
+    """Variables of trials: the sides, ``n x batch_shape x k``, in a few contexts."""
+    space = selection.space
+    if selection.context is not None or space.num_contexts == 0:
+        return sides
+    others = draw_points(space.context_bounds, NUM_START_CONTEXTS - 1, 0)
+    contexts = torch.cat([space.reference_context.unsqueeze(0), others])
+    shape = sides.shape[:-1]
+    return torch.cat(
+        [torch.cat([s.expand(*shape, -1), sides], dim=-1) for s in contexts]
+    )
 
 
 def _move(points: Tensor, bounds: Tensor) -> Tensor:
