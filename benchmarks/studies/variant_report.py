@@ -112,6 +112,15 @@ def _by_function(frame: pl.DataFrame, analysis: Analysis) -> str:
     return "## Regret for each function\n\n" + format_table(header, rows)
 
 
+def _test_variants(frame: pl.DataFrame, first: str, second: str) -> float:
+    """By Wilcoxon's test, how likely as large a difference is by chance."""
+    pairs = frame.filter(variant=first).join(frame.filter(variant=second), on="seed")
+    difference = (pairs["regret"] - pairs["regret_right"]).to_numpy()
+    if not difference.any():
+        return 1.0
+    return float(wilcoxon(difference).pvalue)  # pyright: ignore
+
+
 def _compare_batches(frame: pl.DataFrame) -> str:
     """How much more regret batches leave, for every rule and function."""
     single, batched = variants.BATCH_SIZES
@@ -125,14 +134,16 @@ def _compare_batches(frame: pl.DataFrame) -> str:
         ratios = part[batched] / part[single]
         within = f"{int((ratios <= 1 + TOLERANCE).sum())} of {len(ratios)}"
         typical = math.exp(float(ratios.log().mean()))  # pyright: ignore
-        rows.append([f"`{rule}`", "all", "", "", f"{typical - 1:+.0%}", within])
+        rows.append([f"`{rule}`", "all", "", "", f"{typical - 1:+.0%}", "", within])
         for function, _, one, four in part.select(*keys, single, batched).rows():
             cells = [f"{one:.3f}", f"{four:.3f}", f"{four / one - 1:+.0%}"]
-            rows.append([f"`{rule}`", function, *cells, ""])
-    header = ["rule", "function", single, batched, "more regret", "within 20 %"]
+            seeds = frame.filter(function=function, rule=rule)
+            p = _test_variants(seeds, single, batched)
+            rows.append([f"`{rule}`", function, *cells, f"{p:.2g}", ""])
+    header = ["rule", "function", single, batched, "more regret", "p", "within 20 %"]
     return (
         "## Batches and single trials\n\nThe mean regret at the end, after 60 trials "
         "one by one and after 15 batches of four; of all functions the geometric mean "
-        "of the ratios, since regrets differ by orders of magnitude.\n\n"
-        + format_table(header, rows)
+        "of the ratios, since regrets differ by orders of magnitude. By Wilcoxon's "
+        "two-sided test of the seeds, p.\n\n" + format_table(header, rows)
     )
