@@ -30,9 +30,15 @@ from benchmarks.studies.experiment import (
 from benchmarks.tables import format_table
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
+from botorch_binary_context.acquisition.best_option import ExpectedBestOption
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
     maximize_paths,
+)
+from botorch_binary_context.acquisition.level_set import (
+    ExpectedAbsoluteVolumeChange,
+    GlobalMutualInformation,
+    Straddle,
 )
 from botorch_binary_context.acquisition.moment_matched import (
     MomentMatchedKnowledgeGradient,
@@ -40,11 +46,20 @@ from botorch_binary_context.acquisition.moment_matched import (
 from botorch_binary_context.goals import AtReference
 from botorch_binary_context.numerics.optim import SearchOptions, maximize
 from botorch_binary_context.rules import Selection, frozen
+from botorch_binary_context.rules.contexts import most_informative
 from botorch_binary_context.rules.joint import (
+    by_global_information,
+    by_moment_matched_knowledge_gradient,
+    by_mutual_information,
+    by_straddling,
+    by_volume_change,
     search_entropy,
-    search_knowledge_gradient,
 )
-from botorch_binary_context.rules.parameters import by_ucb
+from botorch_binary_context.rules.parameters import (
+    by_best_option,
+    by_ucb,
+    by_uncertain_challenge,
+)
 from botorch_binary_context.sampling.paths import draw_sample_paths
 from botorch_binary_context.trials import TrialSpace
 
@@ -65,7 +80,7 @@ class Criterion:
         score: Maps ``r x batch_shape x k`` variables to values.
         bounds: The ``2 x k`` bounds of the variables.
         found: The value that the search of the rule found, ``batch_shape``.
-        seconds: How long that took.
+        seconds: The processor time that it took.
     """
 
     score: Score
@@ -84,9 +99,9 @@ def ucb(selection: Selection) -> Criterion:
         mean, variance = goal.probability_moments(model, space, x)
         return mean + 1.6448536269514722 * variance.sqrt()
 
-    start = time.perf_counter()
+    start = time.process_time()
     found = by_ucb(selection).squeeze(-2)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return Criterion(score, space.parameter_bounds, score(found), seconds)
 
 
@@ -100,9 +115,9 @@ def path(selection: Selection) -> Criterion:
         rows = goal.rows(space, x).unsqueeze(1)
         return goal.combine(paths(rows), selection.model).squeeze(1)
 
-    start = time.perf_counter()
+    start = time.process_time()
     _, found = maximize_paths(paths, space, seed=0)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return Criterion(score, space.parameter_bounds, found[0], seconds)
 
 
@@ -113,9 +128,9 @@ def _of_trials(
 ) -> Criterion:
     """The search for a whole trial."""
     trials = selection.trials
-    start = time.perf_counter()
+    start = time.process_time()
     trial = search()
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     return Criterion(
         lambda u: acqf.evaluate(trials.decode(u)),
         trials.bounds,
@@ -127,7 +142,74 @@ def _of_trials(
 def bald(selection: Selection) -> Criterion:
     """The most informative trial."""
     acqf = BernoulliMutualInformation(selection.model)
-    return _of_trials(selection, acqf, lambda: selection.maximize_trial(acqf.evaluate))
+    return _of_trials(selection, acqf, lambda: by_mutual_information(selection))
+
+
+def ald(selection: Selection) -> Criterion:
+    """The most informative context, for parameters in the middle of the box."""
+    space = selection.space
+    middle = space.parameter_bounds.mean(dim=0)
+    sides = torch.stack([middle, space.parameter_bounds[0]])
+    sides = sides[: selection.trials.num_rows]
+    parameters = sides.expand(*selection.model.batch_shape, *sides.shape)
+    acqf = BernoulliMutualInformation(selection.model)
+
+    def score(s: Tensor) -> Tensor:
+        return acqf.evaluate(selection.test(parameters, s))
+
+    start = time.process_time()
+    found = most_informative(selection, parameters)
+    seconds = time.process_time() - start
+    return Criterion(score, space.context_bounds, score(found.unsqueeze(0))[0], seconds)
+
+
+def muc(selection: Selection) -> Criterion:
+    """The most uncertain challenger of the incumbent."""
+    space = selection.space
+    goal = AtReference()
+    start = time.process_time()
+    challenger, incumbent = by_uncertain_challenge(selection).unbind(dim=-2)
+    seconds = time.process_time() - start
+
+    def score(x: Tensor) -> Tensor:
+        return goal.challenge(selection.model, space, x, incumbent)
+
+    found = score(challenger.unsqueeze(0))[0]
+    return Criterion(score, space.parameter_bounds, found, seconds)
+
+
+def eubo(selection: Selection) -> Criterion:
+    """The duel whose better side is expected to be best."""
+    space = selection.space
+    acqf = ExpectedBestOption(selection.model, space, AtReference())
+    shape = 2, len(space.parameter_dims)
+    start = time.process_time()
+    duel = by_best_option(selection)
+    seconds = time.process_time() - start
+    return Criterion(
+        lambda u: acqf.value_at(u.unflatten(-1, shape)),
+        torch.cat([space.parameter_bounds] * 2, dim=-1),
+        acqf.value_at(duel.unsqueeze(0))[0],
+        seconds,
+    )
+
+
+def map_mi(selection: Selection) -> Criterion:
+    """The trial that tells most about where a level is crossed."""
+    acqf = GlobalMutualInformation(selection.model, selection.space)
+    return _of_trials(selection, acqf, lambda: by_global_information(selection))
+
+
+def map_eavc(selection: Selection) -> Criterion:
+    """The trial that changes the volume below a level most."""
+    acqf = ExpectedAbsoluteVolumeChange(selection.model, selection.space)
+    return _of_trials(selection, acqf, lambda: by_volume_change(selection))
+
+
+def map_straddle(selection: Selection) -> Criterion:
+    """The trial that is most uncertain near a level."""
+    acqf = Straddle(selection.model)
+    return _of_trials(selection, acqf, lambda: by_straddling(selection))
 
 
 def cjes(selection: Selection) -> Criterion:
@@ -139,13 +221,33 @@ def cjes(selection: Selection) -> Criterion:
 def mkg(selection: Selection) -> Criterion:
     """The trial of the largest knowledge gradient."""
     acqf = MomentMatchedKnowledgeGradient(selection.model, selection.space)
-    options = selection.coarse_options
     return _of_trials(
-        selection, acqf, lambda: search_knowledge_gradient(selection, acqf, options)
+        selection, acqf, lambda: by_moment_matched_knowledge_gradient(selection)
     )
 
 
-CRITERIA = {"ucb": ucb, "path": path, "bald": bald, "cjes": cjes, "mkg": mkg}
+CRITERIA = {
+    "ucb": ucb,
+    "path": path,
+    "muc": muc,
+    "eubo": eubo,
+    "ald": ald,
+    "bald": bald,
+    "cjes": cjes,
+    "mkg": mkg,
+    "map-mi": map_mi,
+    "map-eavc": map_eavc,
+    "map-straddle": map_straddle,
+}
+# Criteria of one kind of trials only.
+STUDY_OF = {
+    "ucb": "threshold",
+    "map-mi": "threshold",
+    "map-eavc": "threshold",
+    "map-straddle": "threshold",
+    "muc": "duels",
+    "eubo": "duels",
+}
 
 
 def measure(study: str, function: str, name: str, seeds: int) -> pl.DataFrame:
@@ -209,7 +311,7 @@ def cases(seeds: int) -> Iterator[tuple[str, str, str, int]]:
     """
     for name in CRITERIA:
         for study in ("threshold", "duels"):
-            if (name, study) != ("ucb", "duels"):
+            if STUDY_OF.get(name, study) == study:
                 for function in FUNCTIONS:
                     yield study, function, name, seeds
 
