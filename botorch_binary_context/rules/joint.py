@@ -213,7 +213,7 @@ def by_volume_change(selection: Selection) -> Tensor:
 def by_straddling(selection: Selection) -> Tensor:
     r"""The trial that is most uncertain near the level (straddle)."""
     acqf = Straddle(selection.model, _level(selection))
-    return selection.maximize_trial(acqf.evaluate)
+    return selection.maximize_trial(acqf.evaluate, selection.coarse_options)
 
 
 def _level(selection: Selection) -> float | None:
