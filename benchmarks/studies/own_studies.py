@@ -13,6 +13,7 @@ from benchmarks.studies import (
     known_physics,
     mixed_duels,
     population,
+    threshold_coverage,
 )
 
 #: What has ``run`` and ``write_report``, by the names of the studies.
@@ -24,5 +25,6 @@ OWN_STUDIES: dict[str, Any] = {
     known_physics.NAME: known_physics,
     mixed_duels.STUDY.name: mixed_duels.STUDY,
     population.NAME: population,
+    threshold_coverage.NAME: threshold_coverage,
     default_settings.STUDY.name: default_settings.STUDY,
 }
