@@ -17,7 +17,8 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from botorch_binary_context.constraints import Constraints, NoTrialLeftError
+from botorch_binary_context.constraints import NoTrialLeftError
+from botorch_binary_context.experiment.conditions import Conditions
 from botorch_binary_context.experiment.feasible import learn_feasibility
 from botorch_binary_context.experiment.feedback import BestOf
 from botorch_binary_context.experiment.goal import MEASURING_RULES
@@ -92,14 +93,14 @@ class Chooser:
         return int(np.random.SeedSequence(words).generate_state(1)[0])
 
     def make_trial(
-        self, question: Question | None, state: State, given: Values
+        self, question: Question | None, state: State, given: Conditions
     ) -> Trial:
         r"""The next trial: what the rule wants, or what is to be asked instead.
 
         Args:
             question: What the rule wants; None if it is not its turn.
             state: What the journal holds.
-            given: The values of contexts that are given.
+            given: What is given about it.
 
         Returns:
             The pending trial, without the time.
@@ -111,18 +112,19 @@ class Chooser:
             chosen_by = GIVEN if self._leaves_nothing(given) else QUASI_RANDOM
             feasible = self.feasibility(state)
             question = self.quasi_random(number, pending, given, feasible)
-        kind = None if given else self._kind_in_between(number)
+        kind = None if given.context else self._kind_in_between(number)
         if kind is not None:
-            changed = self._in_between(kind, question)
+            context, sides = self._in_between(kind, question)
+            changed = given.confine(context, self.settings.space.contexts), sides
             if not is_pending(changed, pending):
                 used = kind not in self.settings.kept_out
                 return Trial(number, *changed, kind, "", used=used)
         return Trial(number, *question, chosen_by, "")
 
-    def _leaves_nothing(self, given: Values) -> bool:
+    def _leaves_nothing(self, given: Conditions) -> bool:
         """Whether there is nothing to choose."""
         space = self.settings.space
-        return not space.parameters and len(given) == len(space.contexts)
+        return not space.parameters and len(given.context) == len(space.contexts)
 
     def feasibility(self, state: State) -> Feasibility | None:
         r"""Which trials are feasible, if not all are.
@@ -142,7 +144,7 @@ class Chooser:
         model: LatentGP,
         number: int,
         pending: Tensor,
-        given: Values,
+        given: Conditions,
         feasibility: Feasibility | None = None,
     ) -> Question:
         r"""What the rule wants to show.
@@ -151,14 +153,14 @@ class Chooser:
             model: The model of the answers.
             number: The number of the trial.
             pending: The rows of the pending trials, in the layout of ``train_X``.
-            given: The values of contexts that are given.
+            given: What is given about it.
             feasibility: Which trials are feasible, if not all are.
 
         Returns:
             The question.
         """
         if self._leaves_nothing(given):
-            return given, ({},)
+            return given.context, ({},)
         known: dict[str, Any] = {
             "rule": str(self.settings.rule),
             "options": SEARCH,
@@ -168,43 +170,36 @@ class Chooser:
         }
         space = self.encoder.context_space
         feedback = self.settings.feedback
+        contexts = self.settings.space.contexts
         if isinstance(feedback, BestOf):
-            context = self._given_context(given)
+            nearest = given.confine(self._goal_context(given), contexts)
+            context = self.encoder.encode_context(nearest)
             X = suggest_contest(model, space, feedback.options, context, **known)
         else:
             X = suggest(model, space, **known, **self._hold(given))
         shown, sides = self.encoder.decode(X.reshape(-1, space.dim))
-        return {**shown, **given}, sides
+        return given.confine(shown, contexts), sides
 
-    def _given_context(self, given: Values) -> Tensor:
-        """The columns of the given values of contexts, at the reference otherwise."""
-        reference = self.settings.space.reference_context()
-        return self.encoder.encode_context({**reference, **given})
+    def _goal_context(self, given: Conditions) -> Values:
+        """The given values of contexts, those of the reference otherwise."""
+        return {**self.settings.space.reference_context(), **given.context}
 
-    def _hold(self, given: Values) -> dict[str, Any]:
-        """The arguments of ``suggest`` by which contexts are given, and the time."""
-        contexts = self.settings.space.contexts
-        columns = self._given_context(given)
-        if given and len(given) == len(contexts):
+    def _hold(self, given: Conditions) -> dict[str, Any]:
+        """The arguments of ``suggest`` by which contexts are given or limited."""
+        columns = self.encoder.encode_context(self._goal_context(given))
+        if given.context and len(given.context) == len(self.settings.space.contexts):
             return {"context": columns, "goal": self.goal}
-        fixed = {
-            i: float(columns[i]) for i, c in enumerate(contexts) if c.name in given
-        }
-        if self.encoder.timed:
-            fixed[self.encoder.context_space.dim - 1] = 0.0
-        if not fixed:
-            return {"goal": self.goal}
         goal = self.goal
         measures = self.settings.rule in MEASURING_RULES
-        if given and goal is None and not measures:
+        if given.context and goal is None and not measures:
             goal = AtContext(columns)
-        return {"constraints": Constraints(fixed_features=fixed), "goal": goal}
+        return {"constraints": given.constraints(self.encoder), "goal": goal}
 
     def quasi_random(
         self,
         number: int,
         pending: Sequence[Trial],
-        given: Values,
+        given: Conditions,
         feasibility: Feasibility | None = None,
     ) -> Question:
         r"""The first trial of a scrambled Sobol sequence that can be asked.
@@ -214,15 +209,17 @@ class Chooser:
         Args:
             number: Where in the sequence to begin, from 1.
             pending: The pending trials.
-            given: The values of contexts that are given.
+            given: What is given about it.
             feasibility: Which trials are feasible, if not all are.
 
         Returns:
             The question.
         """
-        questions = itertools.chain(self._sequence(number), self._all_questions(given))
-        candidates = (({**c, **given}, sides) for c, sides in questions)
-        for question in candidates:
+        contexts = self.settings.space.contexts
+        for context, sides in itertools.chain(
+            self._sequence(number, given), self._all_questions(given)
+        ):
+            question = given.confine(context, contexts), sides
             is_new = not is_pending(question, pending)
             if is_new and self._is_feasible(question, feasibility):
                 return question
@@ -256,7 +253,7 @@ class Chooser:
             return make_catch(*question, self.settings.catch)
         return make_easy(*question, self.settings.space)
 
-    def _sequence(self, number: int) -> Iterator[Question]:
+    def _sequence(self, number: int, given: Conditions) -> Iterator[Question]:
         space = self.encoder.context_space
         sides = self.settings.feedback.num_sides
         m = space.num_contexts
@@ -264,21 +261,19 @@ class Chooser:
         seed = self.seed(QUASI_RANDOM)
         engine = SobolEngine(m + sides * k, scramble=True, seed=seed)
         engine.fast_forward(number - 1)
-        low, high = space.context_bounds
+        low, high = given.bounds(self.encoder)
         for _ in range(MAX_SKIPS):
             point = engine.draw(dtype=torch.float64)[0]
             context = low + (high - low) * point[:m]
             X: Tensor = space.join(point[m:].reshape(sides, k), context)
             yield self.encoder.decode(X)
 
-    def _all_questions(self, given: Values) -> Iterator[Question]:
+    def _all_questions(self, given: Conditions) -> Iterator[Question]:
         """Every trial that can be shown; none if there is no end of them."""
         contexts = self.encoder.space.contexts
         parameters = self.encoder.space.parts
         sides = self.settings.feedback.num_sides
-        values: list[Any] = [
-            [given[c.name]] if c.name in given else c.choices for c in contexts
-        ]
+        values: list[Any] = [given.choices(context) for context in contexts]
         values += [p.choices for p in parameters * sides]
         finite = [found for found in values if found is not None]
         if len(finite) < len(values):

@@ -15,6 +15,11 @@ from botorch.exceptions.warnings import InputDataWarning
 
 from botorch_binary_context.experiment.chooser import Chooser, Question
 from botorch_binary_context.experiment.computing import computing
+from botorch_binary_context.experiment.conditions import (
+    Conditions,
+    Limits,
+    read_conditions,
+)
 from botorch_binary_context.experiment.contradictions import find_contradictions
 from botorch_binary_context.experiment.details import (
     check_id,
@@ -30,7 +35,6 @@ from botorch_binary_context.experiment.recommendation import (
     Recommendation,
     make_recommendation,
 )
-from botorch_binary_context.experiment.rows import read_given
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import Encoder, Values
 from botorch_binary_context.experiment.state import State, answers_of
@@ -137,12 +141,18 @@ class Experiment(Logbook):
         n: None = None,
         *,
         context: Values | None = None,
+        limits: Limits | None = None,
         rater: str | None = None,
     ) -> Trial: ...
 
     @overload
     def ask(
-        self, n: int, *, context: Values | None = None, rater: str | None = None
+        self,
+        n: int,
+        *,
+        context: Values | None = None,
+        limits: Limits | None = None,
+        rater: str | None = None,
     ) -> list[Trial]: ...
 
     def ask(
@@ -150,6 +160,7 @@ class Experiment(Logbook):
         n: int | None = None,
         *,
         context: Values | None = None,
+        limits: Limits | None = None,
         rater: str | None = None,
     ) -> Trial | list[Trial]:
         r"""The next trial to run, or the next ones.
@@ -165,6 +176,9 @@ class Experiment(Logbook):
                 chooses the rest, parameters for this context unless the settings have
                 another goal. They have to be within the bounds, but not on a level.
                 Such trials are never catch trials or easy ones.
+            limits: The least and the largest value of contexts, by their names, where
+                less can be shown than the settings say: a screen has a smallest letter.
+                None in the place of a value is the bound of the settings.
             rater: Who is to answer.
 
         Returns:
@@ -173,12 +187,12 @@ class Experiment(Logbook):
         """
         check_rater(rater)
         number = 1 if n is None else check_number("n", n)
-        given = read_given(self.settings, context)
+        given = read_conditions(self.settings, context, limits)
         self._journal.check_writable()
         trials = self._ask(number, given, rater)
         return trials[0] if n is None else trials
 
-    def _ask(self, number: int, given: Values, rater: str | None) -> list[Trial]:
+    def _ask(self, number: int, given: Conditions, rater: str | None) -> list[Trial]:
         """Compute first, then write down; again if others have asked meanwhile."""
         with computing():
             for repeats_left in reversed(range(MAX_REPEATS + 1)):
@@ -193,7 +207,7 @@ class Experiment(Logbook):
         raise AssertionError("the last repeat returns")
 
     def _choose_in_turn(
-        self, state: State, number: int, given: Values
+        self, state: State, number: int, given: Conditions
     ) -> list[Question | None]:
         """What the rule wants, each question as if those before it were pending."""
         questions = [self._choose(state, given)]
@@ -203,7 +217,9 @@ class Experiment(Logbook):
             questions.append(self._choose(state, given))
         return questions
 
-    def prepare(self, trial_id: int, outcome: Any) -> None:
+    def prepare(
+        self, trial_id: int, outcome: Any, limits: Limits | None = None
+    ) -> None:
         r"""Compute the question that will follow if a pending trial has an outcome.
 
         :meth:`ask` takes it if that is what happens next, and gives the same trial as
@@ -213,9 +229,11 @@ class Experiment(Logbook):
         Args:
             trial_id: The id of a pending trial.
             outcome: The outcome, as in :meth:`tell`.
+            limits: As :meth:`ask` will have them.
         """
         number = check_id(trial_id)
         label = self.feedback.parse(outcome)
+        given = read_conditions(self.settings, None, limits)
         with computing():
             state = self._read_state()
             if number not in [trial.id for trial in state.pending]:
@@ -224,9 +242,10 @@ class Experiment(Logbook):
                     f"{number}."
                 )
             supposed = state.suppose(number, label)
-            question = self._choose(supposed, {})
+            question = self._choose(supposed, given)
             if question is not None:
-                self._prepared.appendleft((supposed.signature, question))
+                signature = supposed.signature, given
+                self._prepared.appendleft((signature, question))
 
     def _read_state(self) -> State:
         with self._journal.reading():
@@ -239,17 +258,18 @@ class Experiment(Logbook):
                 len(self.feedback.answers),
             )
 
-    def _choose(self, state: State, given: Values) -> Question | None:
+    def _choose(self, state: State, given: Conditions) -> Question | None:
         """What the rule wants; None if it is not its turn."""
         if len(state.answered) < self._num_initial_trials:
             return None
         for signature, question in self._prepared:
-            if not given and signature == state.signature:
+            if signature == (state.signature, given):
                 self._hyperparameters(state)  # to be kept, as if they were used now
                 return question
         learned = self._hyperparameters(state)
         # A given context need not be on a level.
-        model = self._models.at(state, learned, self._due(state), levels=not given)
+        levels = not given.context
+        model = self._models.at(state, learned, self._due(state), levels=levels)
         rows = self._surrogate.rows(state.waiting)
         feasible = self._chooser.feasibility(state)
         return self._chooser.by_rule(model, state.next_number, rows, given, feasible)
@@ -258,7 +278,7 @@ class Experiment(Logbook):
         self,
         questions: Sequence[Question | None],
         state: State,
-        given: Values,
+        given: Conditions,
         rater: str | None,
     ) -> list[Trial]:
         """Ask questions, or quasi-random ones where there is none or it is pending."""

@@ -24,6 +24,7 @@ from botorch_binary_context.experiment import (
     surrogate,
 )
 from botorch_binary_context.experiment.chooser import Chooser
+from botorch_binary_context.experiment.conditions import Conditions
 from botorch_binary_context.experiment.surrogate import (
     Surrogate,
     last_scheduled_fit,
@@ -327,7 +328,7 @@ def test_models_are_freed_at_once() -> None:
     try:
         model = maker.model(trials[:10], {}, levels=True)
         rows = maker.rows(trials[10:])
-        Chooser(settings, maker.encoder).by_rule(model, 13, rows, {})
+        Chooser(settings, maker.encoder).by_rule(model, 13, rows, Conditions())
         alive = weakref.ref(model)
         del model
         assert alive() is None
