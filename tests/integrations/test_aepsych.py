@@ -298,19 +298,41 @@ class TestSession:
         (trial,) = session.strategy.experiment.trials
         assert (trial.status, trial.used, trial.asked) == ("answered", False, None)
 
-    def test_fixed_parameters(self, session: AEPsychSession) -> None:
+    def test_fixed_contexts(self, session: AEPsychSession, tmp_path: Path) -> None:
+        """As ``ask(context=...)``: the rule chooses the rest for it."""
         send(session, "setup", config_str=EAR)
-        config = send(session, "ask", fixed_pars={"pitch": 500.0})["config"]
-        assert config["pitch"] == [500.0]
-        send(session, "tell", config=config, outcome=1)
-        (trial,) = session.strategy.experiment.trials
-        assert trial.values["pitch"] == 500.0
-        assert trial.asked is not None
-        assert "Expected ``fixed_pars``" in error(
-            session, "ask", {"fixed_pars": {"loud": 1}}
-        )
-        assert "9000" in error(session, "ask", {"fixed_pars": {"pitch": 9000}})
-        assert len(session.strategy.experiment.trials) == 1
+        experiment = session.strategy.experiment
+        path = tmp_path / "other.journal"
+        with Experiment.create(path, experiment.settings) as other:
+            for number in range(7):
+                config = send(session, "ask", fixed_pars={"level": 40.0})["config"]
+                expected = other.ask(context={"level": 40.0})
+                assert config.pop("ear") == ["left"]
+                assert config == {k: [v] for k, v in expected.values.items()}
+                send(session, "tell", config=config, outcome=number % 2)
+                other.tell(expected.id, number % 2)
+        trials = experiment.trials
+        assert {trial.values["level"] for trial in trials} == {40.0}
+        assert all(trial.asked is None for trial in trials)
+        assert trials[-1].chosen_by == experiment.rule
+        two = {"num_points": 2, "fixed_pars": {"level": 10}}
+        assert send(session, "ask", **two)["config"]["level"] == [10, 10]
+
+    @pytest.mark.parametrize(
+        ("fixed", "message"),
+        [
+            ({"loud": 1}, "to contexts, level, but got {'loud': 1}"),
+            ({"pitch": 500.0}, "The rule chooses pitch; ``role = context``"),
+            ([3], "but got [3]"),
+            ({"level": 9000}, "9000"),
+        ],
+    )
+    def test_what_cannot_be_fixed(
+        self, session: AEPsychSession, fixed: Any, message: str
+    ) -> None:
+        send(session, "setup", config_str=EAR)
+        assert message in error(session, "ask", {"fixed_pars": fixed})
+        assert session.strategy.experiment.trials == []
 
     def test_duels(self, session: AEPsychSession) -> None:
         """AEPsych's outcome is the number of the preferred side, from 0."""

@@ -52,8 +52,6 @@ class Strategy:
         self._variables = value_names(experiment.settings)
         self._num_sides = experiment.feedback.num_sides
         self._num_finished = 0
-        # What was said to be shown of trials that were not to be as the rule wanted.
-        self._shown: dict[int, dict[str, Value]] = {}
 
     @classmethod
     def create(cls, path: Path, configuration: Configuration) -> Self:
@@ -188,34 +186,27 @@ class Strategy:
 
         Args:
             number: How many.
-            fixed: The values of parameters that are given.
+            fixed: The values of contexts that are given.
 
         Returns:
             The points.
         """
         given = self._check_fixed(fixed)
-        points = []
-        for _ in range(number):
-            trial = self.experiment.ask()
-            shown = {**trial.values, **given}
-            if given:
-                self._shown[trial.id] = shown
-            points.append(shown)
-        return self.to_config(points)
+        trials = self.experiment.ask(number, context=given or None)
+        return self.to_config([trial.values for trial in trials])
 
     def _check_fixed(self, fixed: Any) -> dict[str, Value]:
-        """Given values, of both sides in duels, checked."""
-        if not isinstance(fixed, Mapping) or not set(fixed) <= set(self._names):
-            raise InputDataError(
-                f"Expected ``fixed_pars`` to give values to some of {self._names}, but "
-                f"got {quote(fixed)}."
-            )
-        given: dict[str, Value] = {}
-        for name, value in fixed.items():
-            for key in self._keys(name):
-                self._check(key, value)
-                given[key] = value
-        return given
+        """What is given, if it can be."""
+        contexts = self._contexts
+        if isinstance(fixed, Mapping) and set(fixed) <= set(contexts):
+            return dict(fixed)
+        chosen = [name for name in self._names if name not in contexts]
+        raise InputDataError(
+            "Expected ``fixed_pars`` to give values to contexts, "
+            f"{', '.join(contexts) or 'of which there are none'}, but got "
+            f"{quote(fixed)}. The rule chooses {', '.join(chosen) or 'the rest'}; "
+            "``role = context`` in the section of a parameter makes it a context."
+        )
 
     def _keys(self, name: str) -> list[str]:
         """The names that a trial shows a parameter under."""
@@ -281,8 +272,7 @@ class Strategy:
             if trial is None:
                 self.experiment.add(point, label, use=use, extra=noted)
                 continue
-            shown = self._shown.pop(trial.id, None)
-            self.experiment.tell(trial.id, label, shown=shown, extra=noted)
+            self.experiment.tell(trial.id, label, extra=noted)
             if not use:
                 self.experiment.exclude(trial.id)
         return len(points)
@@ -293,11 +283,9 @@ class Strategy:
         return {(f"aepsych.{k}" if k in taken else k): v for k, v in extra.items()}
 
     def _find_pending(self, point: Mapping[str, Value]) -> Trial | None:
-        for trial in self.experiment.trials:
-            if trial.status == "pending":
-                shown = self._shown.get(trial.id, trial.values)
-                if all(_is_close(shown[key], point[key]) for key in point):
-                    return trial
+        for trial in self.experiment.pending:
+            if all(_is_close(trial.values[key], point[key]) for key in point):
+                return trial
         return None
 
     def _outcomes(self, outcome: Any, number: int) -> list[int]:
