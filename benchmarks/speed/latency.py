@@ -9,6 +9,7 @@ import re
 import tempfile
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -35,6 +36,8 @@ from botorch_binary_context.experiment import (
 )
 from botorch_binary_context.web.ahead import Ahead
 from botorch_binary_context.web.desk import Desk
+from botorch_binary_context.web.ending import Ending
+from botorch_binary_context.web.reporter import Reporter
 
 # Consecutive questions, over which the schedule learns hyperparameters twice.
 NUM_QUESTIONS = 11
@@ -169,7 +172,7 @@ def compare_experiment(n: int) -> Comparison:
 class _NotAhead(Ahead):
     """Leaves everything to the moment when it is asked for."""
 
-    def prepare(self, experiment: Experiment, trials: Iterable[Trial]) -> None:
+    def prepare(self, experiment: Experiment, trials: Iterable[Any]) -> None:
         pass
 
 
@@ -199,8 +202,11 @@ def compare_ahead(n: int) -> Comparison:
 def _time_waits(path: Path, n: int, ahead: Ahead) -> list[float]:
     times = []
     settings = _make_settings(initial_trials=n, hyperparameters=HYPERPARAMETERS)
-    with Experiment.create(path, settings) as experiment:
-        desk = Desk("speed", experiment, ahead)
+    with (
+        Experiment.create(path, settings) as experiment,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        desk = Desk("speed", experiment, ahead, Ending(experiment, Reporter(), thread))
         for i in range(n + NUM_QUESTIONS):
             trial = experiment.trial(desk.ask("page")["trial"]["id"])
             ahead.wait(experiment)  # someone looks at the trial

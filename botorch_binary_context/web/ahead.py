@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from botorch.exceptions.errors import BotorchError
 
+from botorch_binary_context.experiment.conditions import Limits
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.trial import Trial
 
@@ -24,20 +25,23 @@ class Ahead:
         self._lock = threading.Lock()
         self._queued: dict[Experiment, list[Future[None]]] = defaultdict(list)
 
-    def prepare(self, experiment: Experiment, trials: Iterable[Trial]) -> None:
+    def prepare(
+        self, experiment: Experiment, trials: Iterable[tuple[Trial, Limits | None]]
+    ) -> None:
         r"""Prepare what follows each answer of pending trials.
 
         What was still to be prepared of the experiment is given up.
 
         Args:
             experiment: The experiment.
-            trials: The pending trials, the most urgent first.
+            trials: The pending trials, the most urgent first, each with the limits
+                of the question that follows.
         """
         self.give_up(experiment)
         with self._lock:
             self._queued[experiment] = [
-                self._thread.submit(_prepare, experiment, trial.id, outcome)
-                for trial in trials
+                self._thread.submit(_prepare, experiment, trial.id, outcome, limits)
+                for trial, limits in trials
                 for outcome in experiment.feedback.outcomes[::-1]
             ]
 
@@ -67,7 +71,9 @@ class Ahead:
         self._thread.shutdown(cancel_futures=True)
 
 
-def _prepare(experiment: Experiment, trial_id: int, outcome: str) -> None:
+def _prepare(
+    experiment: Experiment, trial_id: int, outcome: str, limits: Limits | None
+) -> None:
     # It may have been answered meanwhile; another error will show when it is asked.
     with suppress(BotorchError):
-        experiment.prepare(trial_id, outcome)
+        experiment.prepare(trial_id, outcome, limits)

@@ -88,6 +88,7 @@ class _Api:
             Route(one, self.describe),
             Route(f"{one}/status", self.status),
             Route(f"{one}/ask", self.ask, methods=["POST"]),
+            Route(f"{one}/limit", self.limit, methods=["POST"]),
             Route(f"{one}/tell", self.tell, methods=["POST"]),
             Route(f"{one}/withdraw", self.withdraw, methods=["POST"]),
             Route(f"{one}/undo", self.undo, methods=["POST"]),
@@ -126,6 +127,14 @@ class _Api:
         desk = self._desk(request)
         body = await read_body(request, ["client"])
         answer = await self._run(desk.ask, body["client"], kind="asking")
+        return JSONResponse(answer)
+
+    async def limit(self, request: Request) -> Response:
+        desk = self._desk(request)
+        body = await read_body(request, ["client", "limits"])
+        answer = await self._run(
+            desk.limit, body["client"], body["limits"], kind="quick"
+        )
         return JSONResponse(answer)
 
     async def tell(self, request: Request) -> Response:

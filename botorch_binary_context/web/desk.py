@@ -14,17 +14,19 @@ from typing import Any
 
 from botorch.exceptions.errors import BotorchError
 
+from botorch_binary_context.experiment.conditions import read_conditions
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.web.ahead import Ahead
+from botorch_binary_context.web.ending import Ending
 from botorch_binary_context.web.refusals import RefusalError
 
 #: The longest name of a client.
 MAX_NAME = 64
 #: The trials of how many clients are prepared for.
 MAX_AHEAD = 4
-#: The key of the metadata that says that no more trials are asked.
-STOPPED = "stopped"
+#: How the keys of the metadata begin that say what a client can show.
+LIMITS = "limits."
 #: The key of the metadata with a text for participants.
 INSTRUCTIONS = "instructions"
 
@@ -37,6 +39,7 @@ class Desk:
         name: str,
         experiment: Experiment,
         ahead: Ahead,
+        ending: Ending,
         simulated: Callable[[Trial], Any] | None = None,
     ) -> None:
         r"""
@@ -44,10 +47,12 @@ class Desk:
             name: What the experiment is called in addresses.
             experiment: The experiment.
             ahead: What prepares questions.
+            ending: When it ends.
             simulated: A simulated person, whose answer is sent along with each trial.
         """
         self.name = name
         self.experiment = experiment
+        self.ending = ending
         self._ahead = ahead
         self._simulated = simulated
         self._simulated_outcomes: dict[int, str] = {}
@@ -72,6 +77,7 @@ class Desk:
             "parameters": content["parameters"],
             "contexts": content["contexts"],
             "instructions": self.experiment.metadata.get(INSTRUCTIONS),
+            "simulated": self._simulated is not None,
         }
 
     def status(self, client: str | None = None) -> dict[str, Any]:
@@ -88,8 +94,8 @@ class Desk:
             "name": self.name,
             **experiment.count(),
             "revision": experiment.revision,
-            "finished": self._finished(),
-            "limit": self._max_answers,
+            "finished": self.ending.reason,
+            "limit": self.ending.max_answers,
         }
         if client is not None:
             name = _check_client(client)
@@ -108,18 +114,40 @@ class Desk:
         """
         name = _check_client(client)
         with self._asking:
-            finished = self._finished()
+            finished = self.ending.reason
             if finished is not None:
                 return {"trial": None, "finished": finished}
             pending = self.experiment.pending
             own = [trial for trial in pending if trial.rater == name]
             if not own:
-                own = [self.experiment.ask(rater=name)]
+                own = [self.experiment.ask(rater=name, limits=self._limits(name))]
                 pending += own
             self._clients.pop(name, None)
             self._clients[name] = None
             self._look_ahead(pending)
+        self.ending.look()
         return {"trial": self.to_dict(own[0]), "finished": None}
+
+    def limit(self, client: str, limits: Any) -> dict[str, Any]:
+        r"""Note what a client can show: its questions keep within it from now on.
+
+        Args:
+            client: The name of the client.
+            limits: The least and the largest value of contexts by their names; None in
+                the place of a value is the bound of the settings.
+
+        Returns:
+            The limits within the bounds; those that exclude nothing are left out.
+        """
+        name = _check_client(client)
+        conditions = read_conditions(self.experiment.settings, None, limits)
+        found = {name: list(pair) for name, pair in conditions.limits.items()}
+        if found != (self._limits(name) or {}):
+            self.experiment.describe(**{LIMITS + name: found or None})
+        return {"limits": found}
+
+    def _limits(self, client: str) -> Any:
+        return self.experiment.metadata.get(LIMITS + client)
 
     def tell(
         self, client: str, trial_id: int, outcome: Any, details: Mapping[str, Any]
@@ -179,7 +207,9 @@ class Desk:
                 409, "nothing-to-undo", f"Expected an answer of {name!r}, but got none."
             )
         self._ahead.give_up(self.experiment)
-        return {"trial": self.to_dict(self.experiment.undo(last.id))}
+        trial = self.experiment.undo(last.id)
+        self.ending.take_back()
+        return {"trial": self.to_dict(trial)}
 
     def stop(self) -> dict[str, Any]:
         r"""Ask no more trials.
@@ -187,16 +217,16 @@ class Desk:
         Returns:
             The status.
         """
-        self.experiment.describe(**{STOPPED: True})
+        self.ending.stop()
         return self.status()
 
     def resume(self) -> dict[str, Any]:
-        r"""Ask trials again after :meth:`stop`.
+        r"""Ask trials again after :meth:`stop`, or beyond an end of the settings.
 
         Returns:
             The status.
         """
-        self.experiment.describe(**{STOPPED: None})
+        self.ending.resume()
         return self.status()
 
     def to_dict(self, trial: Trial) -> dict[str, Any]:
@@ -229,24 +259,11 @@ class Desk:
             self._simulated_outcomes[trial.id] = outcome
         return self._simulated_outcomes[trial.id]
 
-    @property
-    def _max_answers(self) -> int | None:
-        stop = self.experiment.settings.stop
-        return None if stop is None else stop.answers
-
-    def _finished(self) -> str | None:
-        """Why no more trials are asked, if so."""
-        if self.experiment.metadata.get(STOPPED):
-            return STOPPED
-        limit = self._max_answers
-        is_full = limit is not None and self.experiment.num_answers >= limit
-        return "answers" if is_full else None
-
     def _look_ahead(self, pending: list[Trial]) -> None:
         """Prepare for the latest clients, the last one first."""
         of_client = {trial.rater: trial for trial in pending}
         latest = [name for name in reversed(self._clients) if name in of_client]
-        urgent = [of_client[name] for name in latest[:MAX_AHEAD]]
+        urgent = [(of_client[name], self._limits(name)) for name in latest[:MAX_AHEAD]]
         self._ahead.prepare(self.experiment, urgent)
 
     def _check_own(self, client: str, trial_id: Any) -> None:

@@ -5,6 +5,7 @@ All that a server works with: experiments, what computes for them, and their pag
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +15,7 @@ from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.web.ahead import Ahead
 from botorch_binary_context.web.desk import Desk
+from botorch_binary_context.web.ending import Ending
 from botorch_binary_context.web.pages import STIMULUS, Page, default_page
 from botorch_binary_context.web.refusals import RefusalError
 from botorch_binary_context.web.reporter import Reporter
@@ -50,11 +52,13 @@ class Lab:
             )
         self.ahead = Ahead()
         self.reporter = Reporter()
+        self._ends = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ends")
         self.desks: dict[str, Desk] = {}
         self._pages: dict[str, dict[str, Any]] = {}
         with ExitStack() as stack:
             stack.callback(self.ahead.close)
-            stack.callback(self.reporter.close)
+            stack.callback(self._ends.shutdown, cancel_futures=True)
+            stack.callback(self.reporter.close)  # first, so that nothing waits for it
             for path in paths:
                 experiment = stack.enter_context(Experiment.open(path))
                 self._add(experiment, page, simulated)
@@ -76,7 +80,8 @@ class Lab:
         chosen = Page(default_page(settings)) if page is None else page
         has_stimulus = self.files is not None and (self.files / STIMULUS).is_file()
         self._pages[name] = {**chosen.describe(settings), "stimulus": has_stimulus}
-        self.desks[name] = Desk(name, experiment, self.ahead, simulated)
+        ending = Ending(experiment, self.reporter, self._ends)
+        self.desks[name] = Desk(name, experiment, self.ahead, ending, simulated)
 
     def find(self, name: str) -> Desk:
         r"""An experiment.

@@ -19,6 +19,7 @@ from typing import Any
 from botorch.exceptions.errors import BotorchError
 
 from botorch_binary_context.experiment.experiment import Experiment
+from botorch_binary_context.experiment.recommendation import Recommendation
 from botorch_binary_context.web.refusals import RefusalError
 
 #: Participants come first.
@@ -54,6 +55,17 @@ class Reporter:
             The picture in SVG.
         """
         return self._request("plot", path)
+
+    def find_ends(self, path: Path) -> tuple[int, list[str]]:
+        r"""Which ends of an experiment are reached.
+
+        Args:
+            path: Its journal.
+
+        Returns:
+            The number of answers that this rests on, and the names of the ends.
+        """
+        return self._request("ends", path)
 
     def _request(self, report: str, path: Path) -> Any:
         with self._lock:
@@ -100,16 +112,16 @@ def _work(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(NICENESS)
-    experiments: dict[Path, Experiment] = {}
+    subjects: dict[Path, _Subject] = {}
     while True:
         try:
             report, path = connection.recv()
         except EOFError:
             return
         try:
-            if path not in experiments:
-                experiments[path] = Experiment.open(path)
-            answer = REPORTS[report](experiments[path])
+            if path not in subjects:
+                subjects[path] = _Subject(Experiment.open(path))
+            answer = REPORTS[report](subjects[path])
         except (BotorchError, OSError) as error:
             answer = error
         except Exception as error:
@@ -117,41 +129,54 @@ def _work(connection: Connection) -> None:
         connection.send(answer)
 
 
-def recommend(experiment: Experiment) -> dict[str, Any]:
-    r"""What an experiment recommends, and whether it is worth going on.
+class _Subject:
+    """An experiment, and what it recommends, which several reports need."""
 
-    Args:
-        experiment: The experiment.
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+        self._revision = -1
+        self._best: Recommendation | None = None
+        self._warnings: list[str] = []
 
-    Returns:
-        Plain data.
-    """
+    def recommend(self) -> tuple[Recommendation, list[str]]:
+        """What is recommended now, and the warnings about it."""
+        revision = self.experiment.revision
+        if self._best is None or revision != self._revision:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                self._best = self.experiment.recommend()
+            self._warnings = sorted({str(warning.message) for warning in caught})
+            self._revision = revision
+        return self._best, self._warnings
+
+
+def _recommend(subject: _Subject) -> dict[str, Any]:
+    """What is recommended, and whether it is worth going on."""
     from botorch_binary_context.experiment.summary import summarize
 
+    best, cautions = subject.recommend()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        best = experiment.recommend()
-        data = summarize(experiment, best, {})
+        data = summarize(subject.experiment, best, {})
         data["value_of_next_trial"] = best.value_of_next_trial()
-    data["warnings"] = sorted({str(warning.message) for warning in caught})
-    return data
+    more = {str(warning.message) for warning in caught}
+    return {**data, "warnings": sorted({*cautions, *more})}
 
 
-def plot(experiment: Experiment) -> bytes:
-    r"""A picture of an experiment.
+def _find_ends(subject: _Subject) -> tuple[int, list[str]]:
+    best, _ = subject.recommend()
+    progress = subject.experiment.progress(best)
+    return best.num_answers, [end.criterion for end in progress if end.reached]
 
-    Args:
-        experiment: The experiment.
 
-    Returns:
-        The picture in SVG.
-    """
+def _plot(subject: _Subject) -> bytes:
+    """A picture in SVG."""
     from botorch_binary_context.experiment.figure import draw_experiment
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "plot.svg"
-        draw_experiment(experiment, file)
+        draw_experiment(subject.experiment, file)
         return file.read_bytes()
 
 
-REPORTS = {"recommend": recommend, "plot": plot}
+REPORTS = {"recommend": _recommend, "plot": _plot, "ends": _find_ends}

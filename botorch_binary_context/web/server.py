@@ -99,6 +99,12 @@ def _bind(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
+        is_elsewhere = isinstance(error, socket.gaierror)
+        if is_elsewhere or error.errno == errno.EADDRNOTAVAIL:
+            raise InputDataError(
+                "Expected ``host`` to be the address of a network interface of this "
+                f"machine, for example {LOOPBACK}, but got {host!r}."
+            ) from None
         if error.errno != errno.EADDRINUSE:
             raise
         raise InputDataError(

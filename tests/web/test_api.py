@@ -171,6 +171,85 @@ def test_ends_at_the_number_of_answers(tmp_path: Path) -> None:
         assert served.post(f"{ONE}/ask", client="a").json["finished"] == "answers"
         served.post(f"{ONE}/undo", client="a")
         assert served.post(f"{ONE}/ask", client="a").json["trial"]["id"] == trial["id"]
+        served.post(f"{ONE}/tell", client="a", id=trial["id"], outcome=1)
+        status = served.post(f"{ONE}/resume", Role.EXPERIMENTER).json
+        assert (status["finished"], status["limit"]) == (None, None)
+        assert served.post(f"{ONE}/ask", client="a").json["trial"]["id"] == 2
+
+
+def test_ends_at_other_ends_and_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is found in the background is in the journal; here three answers do."""
+    path = create(tmp_path / "one.journal", unmodelled(stop=Stop(loss=0.1)))
+    with serving([path]) as served:
+        desk = served.lab.desks["one"]
+
+        def find_ends(path: Path) -> tuple[int, list[str]]:
+            number = desk.experiment.num_answers
+            return number, ["loss"] if number >= 3 else []
+
+        def answer_one() -> Any:
+            found = served.post(f"{ONE}/ask", client="a").json
+            desk.ending.wait()
+            if found["trial"]:
+                body = {"client": "a", "id": found["trial"]["id"], "outcome": 1}
+                served.post(f"{ONE}/tell", **body)
+            return found["finished"]
+
+        monkeypatch.setattr(served.lab.reporter, "find_ends", find_ends)
+        # After three it is known while the fourth is shown.
+        assert [answer_one() for _ in range(6)] == [None] * 4 + ["loss"] * 2
+        assert desk.experiment.metadata["stopped"] == "loss"
+        assert served.get(f"{ONE}/status").json["finished"] == "loss"
+        # An answer that is taken back opens it again.
+        served.post(f"{ONE}/undo", client="a")
+        assert [answer_one(), answer_one()] == [None, "loss"]
+        assert [trial.status for trial in desk.experiment.trials] == ["answered"] * 4
+        status = served.post(f"{ONE}/resume", Role.EXPERIMENTER).json
+        assert status["finished"] is None
+        assert [answer_one() for _ in range(3)] == [None] * 3
+        assert desk.experiment.metadata["continued"] is True
+        assert served.post(f"{ONE}/stop", Role.EXPERIMENTER).json["finished"]
+        assert answer_one() == "stopped"
+
+
+def test_limits_of_a_client(tmp_path: Path) -> None:
+    """The same questions as if they were asked with limits, also after a restart."""
+    settings = pass_fail(hyperparameters=FIXED, initial_trials=3)
+    limits = {"noise": [1.0, 1.5]}
+    with Experiment.create(tmp_path / "plain.journal", settings) as plain:
+        for _ in range(6):
+            trial = plain.ask(limits=limits, rater="a")
+            plain.tell(trial.id, answer(trial))
+        expected = plain.trials
+    path = create(tmp_path / "one.journal", settings)
+    for part in range(2):
+        with serving([path]) as served:
+            experiment = served.lab.desks["one"].experiment
+            if part == 0:
+                sent = {"noise": [1.0, 1.5]}
+                found = served.post(f"{ONE}/limit", client="a", limits=sent)
+                assert found.json == {"limits": sent}
+                revision = experiment.revision
+                served.post(f"{ONE}/limit", client="a", limits=sent)
+                assert experiment.revision == revision
+            for _ in range(3):
+                asked = served.post(f"{ONE}/ask", client="a").json["trial"]
+                served.lab.ahead.wait(experiment)
+                outcome = answer(experiment.trial(asked["id"]))
+                served.post(f"{ONE}/tell", client="a", id=asked["id"], outcome=outcome)
+            found = experiment.trials
+            assert experiment.metadata["limits.a"] == limits
+    assert [t.values for t in found] == [t.values for t in expected]
+    with serving([path]) as served:
+        for wrong in ({"gain": [1, 2]}, {"noise": [5, None]}, {"noise": 1}, 3):
+            refused = served.post(f"{ONE}/limit", client="a", limits=wrong)
+            assert (refused.status, refused.code) == (422, "invalid")
+        nothing = {"noise": [None, 99]}
+        answered = served.post(f"{ONE}/limit", client="a", limits=nothing)
+        assert answered.json == {"limits": {}}
+        assert "limits.a" not in served.lab.desks["one"].experiment.metadata
 
 
 @pytest.mark.parametrize("make_settings", [pass_fail, duels])

@@ -103,7 +103,7 @@ def optotype_of(desk: Desk, trial: Trial, names: Any) -> str:
 def wait_for_trial(tab: Tab, number: int, total: int | None = None) -> None:
     of = "" if total is None else f" of {total}"
     tab.wait_for_function(
-        "text => document.getElementById('progress').textContent === text",
+        "text => document.getElementById('progress')?.textContent === text",
         arg=f"Trial {number}{of}",
     )
 
@@ -166,6 +166,93 @@ def test_an_eye_examination_by_touch(browser: Browser, tmp_path: Path) -> None:
     check_same(found, expected)
 
 
+def test_no_smaller_letters_than_the_screen_can_show(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """One meter from a usual screen, a stroke of one pixel is -0.04 logMAR."""
+    settings, number = threshold_settings(8, initial_trials=3), 8
+    pixels_per_mm = 3.78  # as the slider is at first
+    pixel = math.atan(1 / pixels_per_mm / 1000)
+    smallest = math.log10(math.degrees(pixel) * 60)
+
+    with Experiment.create(tmp_path / "a", settings) as experiment:
+        for _ in range(number):
+            trial = experiment.ask(limits={"size": (smallest, None)})
+            experiment.tell(trial.id, True)
+        expected = experiment.trials
+    sizes = [float(trial.context["size"]) for trial in expected]
+    assert 0.0 <= min(sizes) - smallest < 1e-4  # it is asked for
+    path = create(tmp_path / "eye.journal", settings)
+    with serving([path], Page("eye")) as served:
+        desk = served.lab.desks["eye"]
+        tab = open_page(browser, served.url(), viewport=DESKTOP)
+        tab.click("#start")
+        tab.fill("#distance", "100")
+        assert "are not asked for" in tab.inner_text("#limits")
+        tab.click("#calibrated")
+        for i in range(1, number + 1):
+            wait_for_trial(tab, i, number)
+            tab.wait_for_selector("#stage svg")
+            if i == 5:  # the limit is in the journal, and measured again
+                tab.reload()
+                tab.click("#start")
+                tab.click("#calibrated")
+                tab.wait_for_selector("#stage svg")
+            trial = desk.experiment.trial(i)
+            tab.keyboard.press(optotype_of(desk, trial, LETTERS))
+        tab.wait_for_selector("#end")
+        close(tab)
+        found = desk.experiment.trials
+        (limits,) = (
+            value
+            for name, value in desk.experiment.metadata.items()
+            if name.startswith("limits.")
+        )
+    assert limits["size"][0] == pytest.approx(smallest, abs=1e-9)
+    found_sizes = [float(trial.context["size"]) for trial in found]
+    assert found_sizes == pytest.approx(sizes, abs=1e-6)
+    assert all(trial.asked is None for trial in found)  # shown as asked
+
+
+def test_ends_when_enough_is_known(browser: Browser, tmp_path: Path) -> None:
+    """The page of the participant ends; the experimenter may go on."""
+    stop = Stop(threshold_width=0.36)
+    path = create(
+        tmp_path / "eye.journal", threshold_settings(1, stop=stop, initial_trials=3)
+    )
+    with serving([path], Page("eye")) as served:
+        desk = served.lab.desks["eye"]
+        tab = open_page(browser, served.url(), viewport=DESKTOP)
+        begin(tab)
+        for i in range(1, 40):
+            tab.wait_for_selector("#stage svg, #end")
+            if tab.locator("#end").count():
+                break
+            desk.ending.wait()
+            wait_for_trial(tab, i)
+            trial = desk.experiment.trial(i)
+            right = optotype_of(desk, trial, LETTERS)
+            other = LETTERS[(LETTERS.index(right) + 1) % 10]
+            tab.keyboard.press(right if float(trial.context["size"]) > 0.2 else other)
+        assert desk.experiment.should_stop()
+        assert desk.experiment.metadata["stopped"] == "threshold_width"
+        number = desk.experiment.num_answers
+        assert 4 < number < 20
+        tab.click("#undo-last")
+        tab.wait_for_selector("#stage svg")
+        assert desk.experiment.num_answers == number - 1
+        tab.keyboard.press("c")
+        tab.wait_for_function("() => document.getElementById('progress')?.textContent")
+        desk.ending.stop()
+        tab.wait_for_selector("#stage svg, #end")
+        tab.keyboard.press("c")
+        tab.wait_for_selector("#end")
+        desk.ending.resume()
+        tab.click("#go-on")
+        tab.wait_for_selector("#stage svg")
+        close(tab)
+
+
 def test_practice_pause_undo_and_reload(browser: Browser, tmp_path: Path) -> None:
     path = create(tmp_path / "eye.journal", threshold_settings(4, initial_trials=99))
     with serving([path], Page("eye")) as served:
@@ -182,7 +269,7 @@ def test_practice_pause_undo_and_reload(browser: Browser, tmp_path: Path) -> Non
         tab.keyboard.press("Enter")
         for i in range(3):
             tab.wait_for_function(
-                "text => document.getElementById('progress').textContent === text",
+                "text => document.getElementById('progress')?.textContent === text",
                 arg=f"Practice {i + 1} of 3",
             )
             tab.wait_for_selector("#stage svg")

@@ -34,6 +34,11 @@ export class Screen {
     return limitsOf(this, room, window.devicePixelRatio);
   }
 
+  // The smallest honest size in logMAR.
+  get smallest() {
+    return this.limits(Infinity).smallest;
+  }
+
   // Ask for the size of a card and the distance; bounds: the sizes of the experiment.
   calibrate(bounds) {
     return new Promise((resolve) => new Form(this, bounds, resolve).show());
@@ -146,7 +151,7 @@ export function problemWith(bounds, limits) {
 }
 
 // Wait until the zoom is what it was, or the screen was measured again.
-export function waitForScreen(screen, bounds, problem) {
+export function waitForScreen(calibrate, problem) {
   return new Promise((resolve) => {
     const check = () => {
       if (problem() === null) {
@@ -160,7 +165,7 @@ export function waitForScreen(screen, bounds, problem) {
     };
     const again = async () => {
       clearInterval(timer);
-      await screen.calibrate(bounds);
+      await calibrate();
       resolve();
     };
     const name = problem();

@@ -72,6 +72,20 @@ export class Client {
     return requestPatiently(`${this.path}/ask`, { client: this.name });
   }
 
+  // limits: the least and the largest value of contexts, by their names.
+  limit(limits) {
+    return requestPatiently(`${this.path}/limit`, { client: this.name, limits });
+  }
+
+  // Whether trials are asked again after the end; a lost connection does not matter.
+  async goesOn() {
+    try {
+      return (await request(`${this.path}/status`)).finished === null;
+    } catch {
+      return false;
+    }
+  }
+
   undo() {
     return requestPatiently(`${this.path}/undo`, { client: this.name });
   }

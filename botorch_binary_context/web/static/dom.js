@@ -19,15 +19,26 @@ export function find(id) {
   return document.getElementById(id);
 }
 
-// Show one screen in the place of another, and tell people who do not see it.
+// Show one screen in the place of another. The focus goes to its heading or, where there
+// is none, to what has the attribute `data-focus`: that is what a screen reader says.
 export function showScreen(...children) {
   const main = find("main");
-  main.replaceChildren(...children);
-  const heading = main.querySelector("h1");
-  if (heading) {
-    heading.tabIndex = -1;
-    heading.focus({ preventScroll: true });
+  main.replaceChildren(...children.filter((child) => child !== null));
+  const target = main.querySelector("h1, [data-focus]");
+  if (target) {
+    target.tabIndex = -1;
+    target.focus({ preventScroll: true });
   }
+}
+
+// A button for an answer. Screen readers say its name, and the key apart from it.
+export function answerButton(attributes, label, key, shortcut) {
+  return element(
+    "button",
+    { class: "answer", "aria-label": label, "aria-keyshortcuts": shortcut, ...attributes },
+    label,
+    element("kbd", { "aria-hidden": "true" }, key),
+  );
 }
 
 export function announce(message) {

@@ -1,7 +1,7 @@
 // The duel page: two sides in random places, and which one is preferred.
 
 import { stir } from "./chance.js";
-import { announce, element, formatValues, showScreen } from "./dom.js";
+import { announce, answerButton, element, formatValues, showScreen } from "./dom.js";
 import { Answering } from "./session.js";
 import { drawStimulus, loadStimulus } from "./stimulus.js";
 import { outcomeText, text } from "./strings.js";
@@ -43,13 +43,8 @@ class DuelTask {
     const places = orderOf(trial);
     const panels = places.map((side, place) => this.makePanel(trial, side, place));
     const choices = this.makeChoices(places);
-    this.buttons = choices.map(({ outcome, label, key }) =>
-      element(
-        "button",
-        { class: "answer", "data-outcome": outcome },
-        label,
-        element("kbd", {}, key),
-      ),
+    this.buttons = choices.map(({ outcome, label, key, keys }) =>
+      answerButton({ "data-outcome": outcome }, label, key, keys[0]),
     );
     this.requireSounds(panels.map((panel) => panel.sound));
     showScreen(
@@ -57,7 +52,11 @@ class DuelTask {
         ? element("p", { class: "context" }, formatValues(trial.context))
         : null,
       element("div", { class: "sides" }, ...panels.map((panel) => panel.section)),
-      element("div", { class: "answers" }, ...this.buttons),
+      element(
+        "div",
+        { class: "answers", role: "group", "aria-label": text("whichOne"), "data-focus": true },
+        ...this.buttons,
+      ),
     );
     announce(text("pleaseAnswer"));
     const { choice, seconds } = await this.answering.wait(choices, this.buttons);

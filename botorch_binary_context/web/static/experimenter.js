@@ -52,7 +52,7 @@ class Panel {
   }
 
   async stopOrResume() {
-    const verb = this.status.finished === "stopped" ? "resume" : "stop";
+    const verb = this.status.finished === null ? "stop" : "resume";
     this.showStatus(await requestPatiently(`${this.path}/${verb}`, {}));
   }
 
@@ -73,17 +73,17 @@ class Panel {
   showStatus(status) {
     this.status = status;
     const { answered: number, limit: total, finished } = status;
-    const states = { stopped: "stopped", answers: "ended" };
-    this.state.textContent = text(states[finished] ?? "running");
-    this.state.dataset.state = finished ?? "running";
+    const state = finished === null ? "running" : finished in ENDS ? "ended" : "stopped";
+    const reason = state === "ended" ? `: ${text(ENDS[finished])}` : "";
+    this.state.textContent = text(state) + reason;
+    this.state.dataset.state = state;
     const counts = [
       total === null ? `${number} ${text("answers")}` : text("answersOf", { number, total }),
       `${status.pending} ${text("pending")}`,
       `${status.withdrawn} ${text("withdrawn")}`,
     ];
     this.counts.textContent = counts.join(" · ");
-    this.toggle.textContent = text(finished === "stopped" ? "resume" : "stop");
-    this.toggle.hidden = finished === "answers";
+    this.toggle.textContent = text(finished === null ? "stop" : "resume");
   }
 
   async update() {

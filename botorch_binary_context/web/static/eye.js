@@ -33,13 +33,14 @@ const RING_PAD = [
 const PRACTICE_SIZES = [1.0, 0.8, 0.6];
 const TOLERANCE = 1e-6; // logMAR
 
-export async function makeEyeTask(description) {
-  return new EyeTask(description);
+export async function makeEyeTask(description, client) {
+  return new EyeTask(description, client);
 }
 
 class EyeTask {
-  constructor(description) {
+  constructor(description, client) {
     const { optotypes, size } = description.page;
+    this.client = client;
     this.isRing = optotypes !== "sloan";
     this.size = size;
     this.names = SETS[optotypes];
@@ -69,8 +70,14 @@ class EyeTask {
     if (isSimulated) {
       this.screen.keep();
     } else {
-      await this.screen.calibrate(this.bounds);
+      await this.calibrate();
     }
+  }
+
+  // Measure the screen; from now on no smaller sizes are asked for than it can show.
+  async calibrate() {
+    await this.screen.calibrate(this.bounds);
+    await this.client.limit({ [this.size]: [this.screen.smallest, null] });
   }
 
   nameOf(trial) {
@@ -87,7 +94,7 @@ class EyeTask {
       this.layOut(trial);
       const problem = this.problem();
       if (problem !== null) {
-        await waitForScreen(this.screen, this.bounds, () => this.problem());
+        await waitForScreen(() => this.calibrate(), () => this.problem());
         continue;
       }
       const given = await this.showLetter(trial);
@@ -125,7 +132,8 @@ class EyeTask {
   }
 
   layOut() {
-    this.stage = element("div", { class: "stage", id: "stage" });
+    const name = text(this.isRing ? "theRing" : "theLetter");
+    this.stage = element("div", { class: "stage", id: "stage", role: "img", "aria-label": name });
     this.choices = this.names.map((name) => ({
       name,
       keys: this.isRing ? RING_KEYS[name] : [name.toLowerCase()],
@@ -140,7 +148,12 @@ class EyeTask {
     const label = text(this.isRing ? "ringPad" : "letterPad");
     const pad = element(
       "div",
-      { class: this.isRing ? "pad rings" : "pad letters", role: "group", "aria-label": label },
+      {
+        class: this.isRing ? "pad rings" : "pad letters",
+        role: "group",
+        "aria-label": label,
+        "data-focus": true,
+      },
       ...this.padCells(),
     );
     showScreen(

@@ -40,7 +40,7 @@ async function main() {
   const client = new Client(experiment, await findName(experiment));
   const description = await client.describe();
   document.title = description.name;
-  const task = await TASKS[description.page.kind](description);
+  const task = await TASKS[description.page.kind](description, client);
   await new Session(client, description, task).run();
 }
 

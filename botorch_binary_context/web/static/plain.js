@@ -1,6 +1,6 @@
 // The plain page: values to set on any equipment, and a button for each outcome.
 
-import { announce, element, formatNumber, formatValues, showScreen } from "./dom.js";
+import { announce, answerButton, element, formatNumber, formatValues, showScreen } from "./dom.js";
 import { Answering } from "./session.js";
 import { drawStimulus, loadStimulus } from "./stimulus.js";
 import { outcomeText, text } from "./strings.js";
@@ -37,11 +37,11 @@ class PlainTask {
 
   async show(trial) {
     this.buttons = this.choices.map(({ outcome, keys }) =>
-      element(
-        "button",
-        { class: "answer", "data-outcome": outcome },
+      answerButton(
+        { "data-outcome": outcome },
         outcomeText(outcome),
-        element("kbd", {}, keys[0].toUpperCase()),
+        keys[0].toUpperCase(),
+        keys[0].toUpperCase(),
       ),
     );
     const stages = trial.sides.map((side, index) =>

@@ -13,35 +13,48 @@ import { announce, element, find, painted, showScreen, sleep } from "./dom.js";
 import { text } from "./strings.js";
 
 const SIMULATED_DELAY = 350; // milliseconds
+const LOOK_AGAIN = 2000; // milliseconds, after the end
 
 export class Session {
   constructor(client, description, task) {
     this.client = client;
     this.description = description;
     this.task = task;
+    this.isSimulated = description.simulated;
     this.interrupt = null; // set while a trial is shown
   }
 
   async run() {
     await this.client.sendKept();
+    const { client, finished } = await this.updateStatus();
+    if (finished === null) {
+      const goesOn = client.pending.length > 0 || client.answered > 0;
+      await this.begin(goesOn);
+    } else {
+      await this.end(finished);
+      await this.begin(true);
+    }
+    for (;;) {
+      await this.end(await this.goThroughTrials());
+    }
+  }
+
+  async updateStatus() {
     const status = await this.client.status();
     this.limit = status.limit;
     this.number = status.client.answered + 1;
-    const goesOn = status.client.pending.length > 0 || status.client.answered > 0;
-    const { trial, finished } = await this.client.ask();
-    if (finished) {
-      this.end();
-      return;
-    }
-    this.isSimulated = "simulated" in trial;
+    return status;
+  }
+
+  async begin(goesOn) {
     const wantsPractice = await this.welcome(goesOn);
     await this.task.prepare(this.isSimulated);
     this.makeControls();
+    find("progress").textContent = text("computing");
+    await this.client.ask(); // it is ready, and what follows, after the practice
     if (wantsPractice) {
       await this.practise();
     }
-    await this.goThroughTrials();
-    this.end();
   }
 
   // Resolves to whether to practise.
@@ -84,6 +97,7 @@ export class Session {
     const pause = { id: "pause", onclick: () => this.stopTrial("pause") };
     const undo = { id: "undo", onclick: () => this.stopTrial("undo") };
     const contrast = { id: "contrast", "aria-pressed": "false", onclick: toggleContrast };
+    controls.setAttribute("aria-label", text("controls"));
     controls.replaceChildren(
       progress,
       element("button", pause, text("pause")),
@@ -124,12 +138,13 @@ export class Session {
     await waitForButton(text("practiceOver"), text("goOn"));
   }
 
+  // Resolves to the reason why there are no more.
   async goThroughTrials() {
     for (;;) {
       find("progress").textContent = text("computing");
       const { trial, finished } = await this.client.ask();
       if (finished) {
-        return;
+        return finished;
       }
       this.showProgress();
       const answer = await this.showUntilAnswered(trial);
@@ -205,16 +220,44 @@ export class Session {
     await notify(message);
   }
 
-  end() {
-    find("controls").hidden = true;
+  // Resolves when the experiment goes on, or the last answer was taken back.
+  async end(reason) {
+    const controls = find("controls");
+    controls.hidden = true;
+    const button = element("button", { id: "undo-last" }, text("undo"));
+    const canUndo = this.number > 1 && reason !== "stopped";
     showScreen(
       element(
         "section",
         { class: "card", id: "end" },
         element("h1", {}, text("finished")),
         element("p", {}, text("finishedText")),
+        canUndo ? element("div", { class: "actions" }, button) : null,
       ),
     );
+    const isUndone = await this.waitForMore(button);
+    if (isUndone) {
+      await this.undo();
+    } else {
+      await waitForButton(text("moreToCome"), text("goOn"));
+    }
+    await this.updateStatus();
+    controls.hidden = controls.childElementCount === 0;
+  }
+
+  // Resolves to whether the last answer is to be taken back.
+  async waitForMore(button) {
+    let isUndone = false;
+    const pressed = new Promise((resolve) => {
+      button.addEventListener("click", () => {
+        isUndone = true;
+        resolve();
+      });
+    });
+    while (!isUndone && !(await this.client.goesOn())) {
+      await Promise.race([sleep(LOOK_AGAIN), pressed]);
+    }
+    return isUndone;
   }
 }
 

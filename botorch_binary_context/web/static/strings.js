@@ -8,6 +8,7 @@ const TEXTS = {
   startPractice: "Practice first",
   finished: "Finished",
   finishedText: "Thank you. Every answer is kept; you can close this page.",
+  moreToCome: "There is more to come.",
   noExperiments: "There is no experiment.",
   notMedical: "For research. This is not a medical device.",
   instructionsEye:
@@ -40,6 +41,7 @@ const TEXTS = {
   undone: "Your last answer was taken back. Please answer again.",
   nothingToUndo: "There is no answer of yours to take back.",
   contrast: "High contrast",
+  controls: "Controls",
   computing: "One moment …",
   answered: "Answered.",
   setUp: "Please set",
@@ -64,9 +66,7 @@ const TEXTS = {
   distanceLabel: "Distance in centimetres",
   smallest: "Smallest size at this distance: {logmar} logMAR ({decimal} decimal).",
   largest: "Largest size: {logmar} logMAR.",
-  belowSmallest:
-    "Smaller sizes, which may be asked for, are shown at the smallest one, and that " +
-    "is what the journal says.",
+  belowSmallest: "Smaller ones, which belong to this experiment, are not asked for.",
   tooNear: "The sizes of this experiment cannot be shown here: sit further away.",
   tooFar: "The sizes of this experiment cannot be shown here: sit nearer.",
   badDistance: "Please give a distance from 10 to 2000 centimetres.",
@@ -77,6 +77,8 @@ const TEXTS = {
     "The size of the letters would be wrong. Set the zoom back to what it was, or " +
     "measure the screen again.",
   calibrateAgain: "Measure again",
+  theLetter: "The letter to read",
+  theRing: "The ring to look at",
   letterPad: "Which letter is it?",
   ringPad: "Where is the gap?",
   right: "right",
@@ -89,6 +91,7 @@ const TEXTS = {
   downRight: "bottom right",
 
   // Duels
+  whichOne: "Which one do you prefer?",
   preferLeft: "Left",
   preferRight: "Right",
   noDifference: "No difference",
