@@ -27,6 +27,7 @@ from benchmarks.speed import (
     fits,
     inference,
     latency,
+    peers,
     scale,
     several,
     suggestions,
@@ -60,6 +61,11 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--figure", type=Path, help="where to draw the costs by number of trials"
     )
+    parser.add_argument(
+        "--peer-python",
+        type=Path,
+        help="an interpreter with AEPsych or Trieste, to measure them, too",
+    )
     parser.set_defaults(run=run)
 
 
@@ -77,6 +83,8 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _run(arguments: argparse.Namespace) -> None:
     jobs = [job for part in arguments.parts for job in RATIOS.get(part, lambda: [])()]
+    if arguments.peer_python is not None:
+        jobs += peers.comparisons(arguments.peer_python)
     torch.manual_seed(0)
     rows = [job() for job in tqdm(jobs, desc="speed", unit="row")]
     if rows:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import median
 from typing import Any
+from unittest import mock
 
 import numpy as np
-import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import PairwiseGP
 from botorch.models.pairwise_gp import PairwiseLaplaceMarginalLogLikelihood
@@ -32,6 +32,7 @@ from botorch_binary_context import (
     LaplaceMarginalLogLikelihood,
     PreferenceLaplaceGP,
 )
+from botorch_binary_context.models import fitting
 from botorch_binary_context.models.latent_gp import LatentGP
 
 SIZES = (60, 260, 1000)
@@ -60,17 +61,21 @@ def fit(model: LatentGP, trace: Trace | None = None) -> None:
         trace: Gets the times and the objectives of all evaluations.
     """
     mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
-    if trace is not None:
-        evaluate = mll.at_training_data
-        n = model.train_targets.shape[-1]
+    if trace is None:
+        fit_gpytorch_mll(mll)
+        return
+    n = model.train_targets.shape[-1]
 
-        def traced() -> torch.Tensor:
-            value = evaluate()
-            trace.append((time.process_time(), -n * value.item()))
-            return value
+    def traced(function: Any, begin: np.ndarray, **options: Any) -> Any:
+        def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
+            value, slope = function(x)
+            trace.append((time.process_time(), n * value))
+            return value, slope
 
-        mll.at_training_data = traced  # pyright: ignore[reportAttributeAccessIssue]
-    fit_gpytorch_mll(mll)
+        return minimize(evaluate, begin, **options)
+
+    with mock.patch.object(fitting, "minimize", traced):
+        fit_gpytorch_mll(mll)
 
 
 def time_until_close(search: Callable[[Trace], object]) -> float:

@@ -49,6 +49,8 @@ from botorch_binary_context.inference.sites import (
     site_jacobian,
 )
 from botorch_binary_context.inference.slopes import Slopes, attach_slopes
+from botorch_binary_context.inference.small import SmallProblem, SmallSites, to_slopes
+from botorch_binary_context.likelihoods.probit_terms import Array
 
 TOLERANCE = 1e-5
 MAX_SWEEPS = 200
@@ -97,10 +99,11 @@ class ExpectationPropagation(Inference):
             The approximation, differentiable once in ``prior_mean`` and ``K``.
         """
         prior = prior_mean, K, targets
+        attached = K.requires_grad or prior_mean.requires_grad
+        attached = torch.is_grad_enabled() and (attached or likelihood.requires_grad)
         found, matched, local = self._find_sites(likelihood, *prior, start)
         sites = found
-        attached = K.requires_grad or prior_mean.requires_grad
-        if torch.is_grad_enabled() and (attached or likelihood.requires_grad):
+        if attached:
             sites = attach_gradient(matched, *prior, sites)
         # The evidence is stationary in the sites only where their moments match.
         kept = found if matched is likelihood else sites
@@ -130,6 +133,13 @@ class ExpectationPropagation(Inference):
             ``log p(c)``, ``batch_shape``, and the ``start`` of this approximation.
         """
         prior = prior_mean, K, targets
+        small = self._find_small(likelihood, *prior, start)
+        if small is not None:
+            value = K.new_tensor(small.log_evidence)
+            sites = _small_sites(small)
+            if torch.is_grad_enabled():
+                value = _attach(value, likelihood, *prior, sites, to_slopes(small))
+            return value, Start(torch.from_numpy(small.start))
         sites, matched, _ = self._find_sites(likelihood, *prior, start)
         begin = Start(sites.stack())
         if matched is not likelihood and torch.is_grad_enabled():
@@ -137,6 +147,35 @@ class ExpectationPropagation(Inference):
             sites = attach_gradient(matched, *prior, sites)
             return log_evidence(likelihood, *prior, sites), begin
         return _stationary_evidence(likelihood, *prior, sites), begin
+
+    def find_small(
+        self, problem: SmallProblem, start: Array | None = None
+    ) -> SmallSites | None:
+        r"""The sites of one model of few trials.
+
+        Args:
+            problem: The prior and the answers.
+            start: The site parameters to start from, ``n x 2``.
+
+        Returns:
+            The sites; None if they were not found.
+        """
+        return problem.find_sites(start, self.tolerance, self.max_sweeps)
+
+    def _find_small(
+        self,
+        likelihood: TrialLikelihood,
+        prior_mean: Tensor,
+        K: Tensor,
+        targets: Tensor,
+        start: Start | None,
+    ) -> SmallSites | None:
+        """The sites of a small problem, if it is one."""
+        problem = SmallProblem.of(likelihood, prior_mean, K, targets)
+        if problem is None:
+            return None
+        begin = None if start is None else start.values.numpy()
+        return self.find_small(problem, begin)
 
     def _find_sites(
         self,
@@ -286,6 +325,10 @@ def _approximation(
     )
 
 
+def _small_sites(found: SmallSites) -> Sites:
+    return Sites(torch.from_numpy(found.precision), torch.from_numpy(found.location))
+
+
 def _extend(search: SiteSearch, start: Start) -> LocalPosterior | None:
     """The posterior near the sites of a former approximation, with new trials."""
     former = start.former
@@ -411,17 +454,31 @@ def _stationary_evidence(
     true = likelihood.tilted_derivatives(cavity.mean, cavity.variance, targets).value
     with torch.no_grad():
         value = _combine_evidence(prior_mean, sites, marginals, cavity, true)
-    attached = K.requires_grad or prior_mean.requires_grad
-    if torch.is_grad_enabled() and attached:
-
-        def evaluate(mean: Tensor, K: Tensor) -> Tensor:
-            return log_evidence(likelihood, mean, K, targets, sites)
-
+    if torch.is_grad_enabled():
         slopes = _stationary_slopes(sites, marginals)
-        value = attach_slopes(value, prior_mean, K, slopes, evaluate)
+        value = _attach(value, likelihood, prior_mean, K, targets, sites, slopes)
     if not true.requires_grad:
         return value
     return value + (true - true.detach()).sum(dim=-1)
+
+
+def _attach(
+    value: Tensor,
+    likelihood: TrialLikelihood,
+    prior_mean: Tensor,
+    K: Tensor,
+    targets: Tensor,
+    sites: Sites,
+    slopes: Slopes,
+) -> Tensor:
+    """The evidence at fixed sites, with its slopes in the prior."""
+    if not (K.requires_grad or prior_mean.requires_grad):
+        return value
+
+    def evaluate(mean: Tensor, K: Tensor) -> Tensor:
+        return log_evidence(likelihood, mean, K, targets, sites)
+
+    return attach_slopes(value, prior_mean, K, slopes, evaluate)
 
 
 def _stationary_slopes(sites: Sites, marginals: Marginals) -> Slopes:

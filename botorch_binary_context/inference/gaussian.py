@@ -19,7 +19,9 @@ import torch
 from linear_operator.utils.cholesky import psd_safe_cholesky
 from torch import Tensor
 
+from botorch_binary_context.inference.small import SmallPosterior, SmallProblem
 from botorch_binary_context.likelihoods.base import LogDerivatives
+from botorch_binary_context.likelihoods.probit_terms import Array, ProbitTerms
 
 
 class TiltedLikelihood(Protocol):
@@ -51,6 +53,10 @@ class TrialLikelihood(TiltedLikelihood, Protocol):
 
     def log_derivatives(self, contrast: Tensor, targets: Tensor) -> LogDerivatives:
         """``log p(c|f)`` of every trial and its derivatives in ``f``."""
+        ...
+
+    def probit_terms(self, targets: Tensor) -> ProbitTerms | None:
+        """The answers in NumPy, if all have a probit link and fixed rates."""
         ...
 
 
@@ -235,6 +241,20 @@ class Inference(ABC):
         """
         found = self.approximate(likelihood, prior_mean, K, targets, start)
         return found.log_evidence, found.start
+
+    def find_small(
+        self, problem: SmallProblem, start: Array | None = None
+    ) -> SmallPosterior | None:
+        r"""The approximation of one model of few trials, where NumPy is faster.
+
+        Args:
+            problem: The prior and the answers.
+            start: The ``start`` of a similar search, ``n x k``.
+
+        Returns:
+            What was found; None if :meth:`approximate` has to be asked.
+        """
+        return None
 
     def __repr__(self) -> str:
         arguments = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())

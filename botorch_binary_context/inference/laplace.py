@@ -28,6 +28,8 @@ from botorch_binary_context.inference.gaussian import (
 )
 from botorch_binary_context.inference.mode_search import Curvature, ModeSearch
 from botorch_binary_context.inference.slopes import Slopes, attach_slopes
+from botorch_binary_context.inference.small import SmallMode, SmallProblem, to_slopes
+from botorch_binary_context.likelihoods.probit_terms import Array
 
 # New trials that are added to the curvature of a former approximation.
 MAX_NEW_TRIALS = 16
@@ -90,17 +92,43 @@ class Laplace(Inference):
         """
         if likelihood.requires_grad:
             return super().evidence(likelihood, prior_mean, K, targets, start)
-        with torch.no_grad():
-            found = laplace_approximation(likelihood, prior_mean, K, targets, start)
+        data = likelihood, prior_mean, K, targets
+        attached = K.requires_grad or prior_mean.requires_grad
+        attached = attached and torch.is_grad_enabled()
+        small = _small_mode(*data, start)
+        slopes = None
+        if small is not None:
+            value = K.new_tensor(small.log_evidence)
+            begin = Start(torch.from_numpy(small.start))
+            slopes = to_slopes(small) if attached else None
+        else:
+            with torch.no_grad():
+                found = laplace_approximation(*data, start)
             value = found.log_evidence
-        if torch.is_grad_enabled() and (K.requires_grad or prior_mean.requires_grad):
-            slopes = evidence_slopes(likelihood, targets, found)
+            begin = found.start
+            if attached:
+                slopes = evidence_slopes(likelihood, targets, found)
+        if not attached or slopes is None:
+            return value, begin
 
-            def evaluate(mean: Tensor, K: Tensor) -> Tensor:
-                return laplace_approximation(likelihood, mean, K, targets).log_evidence
+        def evaluate(mean: Tensor, K: Tensor) -> Tensor:
+            return laplace_approximation(likelihood, mean, K, targets).log_evidence
 
-            value = attach_slopes(value, prior_mean, K, slopes, evaluate)
-        return value, found.start
+        return attach_slopes(value, prior_mean, K, slopes, evaluate), begin
+
+    def find_small(
+        self, problem: SmallProblem, start: Array | None = None
+    ) -> SmallMode | None:
+        r"""The mode of one model of few trials.
+
+        Args:
+            problem: The prior and the answers.
+            start: The weights to start from, ``n x 1``.
+
+        Returns:
+            The mode; None if it was not found.
+        """
+        return problem.find_mode(None if start is None else start[:, 0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,14 +188,21 @@ def laplace_approximation(
     Returns:
         The approximation, exactly differentiable in ``prior_mean`` and ``K``.
     """
+    attached = K.requires_grad or prior_mean.requires_grad or likelihood.requires_grad
+    attached = attached and torch.is_grad_enabled()
     with torch.no_grad():
+        small = _small_mode(likelihood, prior_mean, K, targets, start)
+        if small is not None and not attached:
+            return _from_small(small, prior_mean, K)
         search = ModeSearch(likelihood, prior_mean, K, targets)
-        weights = None if start is None else start.values[..., 0]
-        state = search.run(weights, _curvature_near(search, start))
+        if small is not None:
+            state = search.evaluate(torch.from_numpy(small.weights))
+        else:
+            weights = None if start is None else start.values[..., 0]
+            state = search.run(weights, _curvature_near(search, start))
     mode = state.contrast
     derivatives = state.derivatives
-    attached = K.requires_grad or prior_mean.requires_grad or likelihood.requires_grad
-    if torch.is_grad_enabled() and attached:
+    if attached:
         mode = attach_gradient(likelihood, prior_mean, K, targets, mode)
         derivatives = likelihood.log_derivatives(mode, targets)
     sqrt_information = derivatives.information.sqrt()
@@ -180,6 +215,37 @@ def laplace_approximation(
         prior_covariance=K,
         cholesky=factorize(K, sqrt_information),
         log_likelihood=derivatives.value.sum(dim=-1),
+    )
+
+
+def _small_mode(
+    likelihood: TrialLikelihood,
+    prior_mean: Tensor,
+    K: Tensor,
+    targets: Tensor,
+    start: Start | None,
+) -> SmallMode | None:
+    """The mode of a small problem, if it is one."""
+    problem = SmallProblem.of(likelihood, prior_mean, K, targets)
+    if problem is None:
+        return None
+    return problem.find_mode(None if start is None else start.values[:, 0].numpy())
+
+
+def _from_small(
+    found: SmallMode, prior_mean: Tensor, K: Tensor
+) -> LaplaceApproximation:
+    """The approximation at the mode of a small problem."""
+    residual = torch.from_numpy(found.residual)
+    return LaplaceApproximation(
+        prior_mean=prior_mean,
+        mode=prior_mean + residual,
+        residual=residual,
+        weights=torch.from_numpy(found.weights),
+        sqrt_information=torch.from_numpy(found.root),
+        prior_covariance=K,
+        cholesky=torch.from_numpy(found.cholesky),
+        log_likelihood=K.new_tensor(found.log_likelihood),
     )
 
 

@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.distributions import Bernoulli, Categorical
 
 from botorch_binary_context.functionals import VALUE, Functional
+from botorch_binary_context.likelihoods.probit_terms import ProbitTerms
 from botorch_binary_context.probability import (
     entropy,
     gaussian_expectation,
@@ -166,6 +167,17 @@ class OutcomeLikelihood(Likelihood, ABC):
         Returns:
             The value, the gradient and the curvatures, ``... x n`` each.
         """
+
+    def probit_terms(self, targets: Tensor) -> ProbitTerms | None:
+        r"""The answers in NumPy, for searches over few trials.
+
+        Args:
+            targets: The labels of ``n`` trials, on the CPU.
+
+        Returns:
+            The answers; None if they have no probit link, or rates that are learned.
+        """
+        return None
 
     def contrast_at(self, probability: float) -> float:
         r"""The contrast that is passed with a probability.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+import numpy as np
 import torch
 from botorch.exceptions import InputDataError
 from botorch.utils.probability.utils import log_phi
@@ -23,6 +24,7 @@ from torch.special import log_ndtr
 from botorch_binary_context.bivariate import bivariate_normal_cdf
 from botorch_binary_context.functionals import DIFFERENCE, Functional
 from botorch_binary_context.likelihoods.base import LogDerivatives
+from botorch_binary_context.likelihoods.probit_terms import ProbitTerms
 from botorch_binary_context.likelihoods.rates import (
     RatedLikelihood,
     check_rate,
@@ -252,6 +254,27 @@ class ProbitLikelihood(RatedLikelihood):
             A ``... x n`` tensor.
         """
         return self._log_prob((2 * targets - 1) * contrast, targets)
+
+    def probit_terms(self, targets: Tensor) -> ProbitTerms | None:
+        r"""The answers in NumPy, for searches over few trials.
+
+        Args:
+            targets: The labels of ``n`` trials, on the CPU.
+
+        Returns:
+            The answers; None if a rate is learned.
+        """
+        # A subclass may answer in another way.
+        if not self._is_fixed or type(self).__module__ != __name__:
+            return None
+        labels = targets.double().numpy()
+        sign = 2 * labels - 1
+        if self.is_log_concave:
+            return ProbitTerms(sign)
+        guess = rate_as_float(self.guess_rate, "guess_rate")
+        lapse = rate_as_float(self.lapse_rate, "lapse_rate")
+        floor = np.where(labels > 0, guess, lapse)
+        return ProbitTerms(sign, floor, np.full_like(sign, 1 - guess - lapse))
 
     def log_derivatives(self, contrast: Tensor, targets: Tensor) -> LogDerivatives:
         r"""``log p(c|f)`` and its first and second derivatives in ``f``.

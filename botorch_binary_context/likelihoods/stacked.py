@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from botorch_binary_context.likelihoods.base import LogDerivatives, OutcomeLikelihood
+from botorch_binary_context.likelihoods.probit_terms import ProbitTerms
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,27 @@ class StackedLikelihood:
             for (likelihood, _), block in zip(self.parts, blocks, strict=True)
         ]
         return torch.cat(values, dim=-1)
+
+    def probit_terms(self, targets: Tensor) -> ProbitTerms | None:
+        r"""The answers in NumPy, for searches over few trials.
+
+        Args:
+            targets: The labels of ``n`` trials, on the CPU.
+
+        Returns:
+            The answers; None if some have no probit link, or rates that are learned.
+        """
+        if len(self.parts) == 1:
+            return self.parts[0][0].probit_terms(targets)
+        sizes = [count for _, count in self.parts]
+        found = [
+            likelihood.probit_terms(part)
+            for (likelihood, _), part in zip(
+                self.parts, targets.split(sizes), strict=True
+            )
+        ]
+        known = [terms for terms in found if terms is not None]
+        return ProbitTerms.join(known) if len(known) == len(found) else None
 
     def log_derivatives(self, contrast: Tensor, targets: Tensor) -> LogDerivatives:
         r"""``log p(c|f)`` and its derivatives in ``f``.

@@ -2,8 +2,9 @@ r"""
 Fits of hyperparameters, with little beside the algebra in each evaluation.
 
 ``fit_gpytorch_mll`` of BoTorch comes here for the models of this package. The search is
-BoTorch's own: L-BFGS-B in the raw parameters from where they are. What it evaluates is
-the same marginal likelihood, without the distributions, copies and modules that stand
+BoTorch's own, L-BFGS-B from where the parameters are, but in the logarithms of positive
+hyperparameters, which takes two thirds of the steps. What it evaluates is the same
+marginal likelihood, without the distributions, copies and modules that stand
 between the parameters and the algebra. Whatever else is asked for (an optimizer, a
 closure, further attempts after a failed one) is left to BoTorch.
 """
@@ -22,8 +23,12 @@ from gpytorch.mlls import MarginalLogLikelihood
 from scipy.optimize import minimize
 from torch import Tensor
 
+from botorch_binary_context.models.small_objective import SmallObjective, is_soft
+
 # What L-BFGS-B says of an end that is no failure: converged, or out of iterations.
 FINE = (0, 1)
+# Where logarithms of hyperparameters end that the data do not hold back.
+WIDEST_LOG = 12.0
 
 
 class TrainingObjective(Protocol):
@@ -74,36 +79,68 @@ def _climb(mll: Any, options: Mapping[str, Any] | None) -> bool:
     parameters, limits = get_parameters_and_bounds(mll, requires_grad=True)
     if not parameters:
         return False
-    bounds: dict[str, Any] = dict(limits)
-    loss = _Loss(mll, list(parameters.values()))
+    loss = _Loss(mll, parameters)
     begin = loss.read()
+    bounds = _find_bounds(parameters, dict(limits), loss.is_log, begin)
     try:
         found = minimize(
             loss,
             begin,
             jac=True,
             method="L-BFGS-B",
-            bounds=get_bounds_as_ndarray(parameters, bounds),
+            bounds=bounds,
             options=dict(options or {}),
         )
     except RuntimeError:  # a covariance that could not be factored
         found = None
     if found is None or found.status not in FINE or not np.isfinite(found.fun):
-        loss.write(begin)
+        loss.restore()
         return False
     loss.write(found.x)
     return True
 
 
-class _Loss:
-    """The negative objective and its slope, as functions of a vector."""
+def _find_bounds(
+    parameters: dict[str, Tensor],
+    limits: dict[str, Any],
+    is_log: np.ndarray,
+    begin: np.ndarray,
+) -> np.ndarray:
+    """Those of raw parameters, and wide ones of logarithms."""
+    bounds = get_bounds_as_ndarray(parameters, limits)
+    if bounds is None:
+        bounds = np.full((len(begin), 2), (-np.inf, np.inf))
+    bounds[is_log, 0] = np.minimum(-WIDEST_LOG, begin[is_log])
+    bounds[is_log, 1] = np.maximum(WIDEST_LOG, begin[is_log])
+    return bounds
 
-    def __init__(self, mll: TrainingObjective, parameters: list[Tensor]) -> None:
-        self.mll = mll
-        self.parameters = parameters
-        self.sizes = [parameter.numel() for parameter in parameters]
+
+class _Loss:
+    """The negative objective and its slope, as functions of a vector.
+
+    A hyperparameter that is kept positive by a soft threshold has its logarithm in the
+    vector, in which the evidence is closer to a parabola than in the raw parameter; any
+    other is there as it is.
+    """
+
+    def __init__(self, mll: Any, parameters: dict[str, Tensor]) -> None:
+        self.mll: TrainingObjective = mll
+        self.parameters = list(parameters.values())
+        self.sizes = [parameter.numel() for parameter in self.parameters]
+        soft = {
+            name
+            for name, _, constraint in mll.named_parameters_and_constraints()
+            if is_soft(constraint)
+        }
+        self._begin = [p.detach().clone() for p in self.parameters]
+        self.is_log = np.repeat([name in soft for name in parameters], self.sizes)
+        all_soft = bool(self.is_log.all())
+        self.small = SmallObjective.of(mll, self.parameters) if all_soft else None
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        found = None if self.small is None else self.small(x)
+        if found is not None:
+            return -found[0], -found[1]
         self.write(x)
         value = self.mll.at_training_data()
         slopes = torch.autograd.grad(value, self.parameters, allow_unused=True)
@@ -111,13 +148,27 @@ class _Loss:
             torch.zeros_like(parameter) if slope is None else slope
             for slope, parameter in zip(slopes, self.parameters, strict=True)
         ]
-        return -value.item(), -_flatten(found)
+        slope = -_flatten(found)
+        above = np.exp(x[self.is_log])
+        slope[self.is_log] *= above / -np.expm1(-above)  # ``∂ raw / ∂ log``
+        return -value.item(), slope
+
+    def restore(self) -> None:
+        """Take back all changes of the parameters, to the last digit."""
+        with torch.no_grad():
+            for parameter, value in zip(self.parameters, self._begin, strict=True):
+                parameter.copy_(value)
 
     def read(self) -> np.ndarray:
-        return _flatten(self.parameters)
+        x = _flatten(self.parameters)
+        x[self.is_log] = np.log(np.logaddexp(0.0, x[self.is_log]))
+        return x
 
     def write(self, x: np.ndarray) -> None:
-        parts = torch.from_numpy(x).split(self.sizes)
+        raw = x.copy()
+        above = np.exp(x[self.is_log])
+        raw[self.is_log] = above + np.log(-np.expm1(-above))
+        parts = torch.from_numpy(raw).split(self.sizes)
         with torch.no_grad():
             for parameter, part in zip(self.parameters, parts, strict=True):
                 parameter.copy_(part.view(parameter.shape))

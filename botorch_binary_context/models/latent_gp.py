@@ -237,6 +237,8 @@ class LatentGP(TrialModel):
         K = functional(functional(covariance(self.covar_module, rows, rows)), dim=-2)
         noise = self.shared_noise_covariance(K)
         K = K if noise is None else K + noise
+        if isinstance(self.mean_module, ZeroMean):
+            return K.new_zeros(K.shape[:-1]), K
         return functional(self.prior_mean(rows)).expand(K.shape[:-1]), K
 
     def shared_noise_covariance(self, like: Tensor) -> Tensor | None:

@@ -75,13 +75,18 @@ class ApproximateMarginalLogLikelihood(MarginalLogLikelihood):
         mean, K = self.model.prior_of_training_trials()
         return self._evaluate(mean, K, self.model.train_targets)
 
+    def _log_prior(self) -> Tensor:
+        """The log density of all hyperparameters that have a prior."""
+        total = self.model.train_targets.new_zeros(())
+        for _, module, prior, closure, _ in self.model.named_priors():
+            total = total + prior.log_prob(closure(module)).sum()
+        return total
+
     def _evaluate(self, mean: Tensor, K: Tensor, target: Tensor) -> Tensor:
         log_evidence, self._last = self.inference.evidence(
             self.model.trial_likelihood, mean, K, target, self._warm_start(mean)
         )
-        evidence = log_evidence.sum()
-        for _, module, prior, closure, _ in self.model.named_priors():
-            evidence = evidence + prior.log_prob(closure(module)).sum()
+        evidence = log_evidence.sum() + self._log_prior()
         return evidence / max(target.shape[-1], 1)
 
     def _warm_start(self, mean: Tensor) -> Start | None:

@@ -425,7 +425,10 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
         transform: Callable[[Tensor], Tensor] | None = None,
     ) -> tuple[Tensor, ...]:
         """Transform the rows of trials, which know no pairs, of all kinds at once."""
-        transform = self.transform_inputs if transform is None else transform
+        if transform is None:
+            if "input_transform" not in self._modules:
+                return tuple(trials)
+            transform = self.transform_inputs
         functionals = [likelihood.functional for likelihood in self.kinds]
         sizes = [
             functional.num_rows * count

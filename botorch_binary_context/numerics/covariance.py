@@ -28,11 +28,12 @@ from gpytorch.kernels import (
 from linear_operator import to_dense
 from torch import Tensor
 
-# From here on a matrix product is faster than summing over coordinates, and far points
-# are the rule, so that its cancellation does not show.
-EXPANSION_DIM = 12
-# Up to here all coordinate differences at once are faster than one after the other.
-MAX_DIFFERENCES = 10_000
+from botorch_binary_context.numerics.distances import (
+    scaled_squared_distance,
+    squared_distance,
+    summed_squares,
+)
+
 # Added to squared distances below a root: its slope stays finite, and times the zero
 # difference of equal points the gradient is the exact zero. For a kernel with a kink
 # there; a smooth one takes the rounding unit, which leaves half the digits of the
@@ -121,32 +122,6 @@ def raise_variance(covar: Tensor) -> Tensor:
     return covar.diagonal_scatter(diagonal, dim1=-2, dim2=-1)
 
 
-def squared_distance(X1: Tensor, X2: Tensor) -> Tensor:
-    r"""Squared Euclidean distances between two sets of points.
-
-    Args:
-        X1: A ``batch_shape x n x d`` tensor.
-        X2: A ``batch_shape x m x d`` tensor.
-
-    Returns:
-        A ``batch_shape x n x m`` tensor.
-    """
-    if X1.shape[-1] >= EXPANSION_DIM:
-        norms = X1.square().sum(-1, keepdim=True) + X2.square().sum(-1).unsqueeze(-2)
-        return (norms - 2 * X1 @ X2.mT).clamp_min(0.0)
-    return _summed_squares(X1, X2)
-
-
-def _summed_squares(X1: Tensor, X2: Tensor) -> Tensor:
-    """Squared distances from exact differences: zero between equal points."""
-    if X1.numel() * X2.shape[-2] <= MAX_DIFFERENCES:
-        return (X1.unsqueeze(-2) - X2.unsqueeze(-3)).square().sum(dim=-1)
-    columns1 = X1.unsqueeze(-2).unbind(-1)
-    columns2 = X2.unsqueeze(-3).unbind(-1)
-    squares = ((a - b).square() for a, b in zip(columns1, columns2, strict=True))
-    return reduce(torch.add, squares)
-
-
 def _active(kernel: Kernel, X: Tensor) -> Tensor:
     active_dims: Any = kernel.active_dims
     return X if active_dims is None else X.index_select(-1, active_dims)
@@ -177,6 +152,9 @@ def _scaled_squared_distance(
     kernel: RBFKernel | MaternKernel, X1: Tensor, X2: Tensor
 ) -> Tensor:
     lengthscale = kernel.lengthscale
+    is_fixed = not (X1.requires_grad or X2.requires_grad)
+    if is_fixed and lengthscale.requires_grad and torch.is_grad_enabled():
+        return scaled_squared_distance(X1, X2, lengthscale)
     return squared_distance(X1 / lengthscale, X2 / lengthscale)
 
 
@@ -187,7 +165,7 @@ def _rbf(kernel: RBFKernel, X1: Tensor, X2: Tensor) -> Tensor:
 def _matern(kernel: MaternKernel, X1: Tensor, X2: Tensor) -> Tensor:
     if kernel.nu == 0.5:  # with a kink: distances must be exact
         lengthscale = kernel.lengthscale
-        squared = _summed_squares(X1 / lengthscale, X2 / lengthscale)
+        squared = summed_squares(X1 / lengthscale, X2 / lengthscale)
         return (-(squared + ROOT_GUARD).sqrt()).exp()
     squared = 2 * kernel.nu * _scaled_squared_distance(kernel, X1, X2)
     r = (squared + torch.finfo(squared.dtype).eps).sqrt()

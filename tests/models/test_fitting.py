@@ -83,6 +83,7 @@ class TestFit:
         error = RuntimeError("no factor")
         mll = objective(model)
         with (
+            mock.patch.object(fitting.SmallObjective, "of", return_value=None),
             mock.patch.object(mll, "at_training_data", side_effect=error),
             mock.patch.object(fitting, "_fit_fallback") as fallback,
         ):

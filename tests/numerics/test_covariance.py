@@ -25,12 +25,14 @@ from torch.autograd import gradgradcheck
 
 from botorch_binary_context.numerics import covariance as covariance_module
 from botorch_binary_context.numerics.covariance import (
-    EXPANSION_DIM,
     covariance,
     raise_variance,
     register_evaluation,
-    squared_distance,
     variance,
+)
+from botorch_binary_context.numerics.distances import (
+    EXPANSION_DIM,
+    squared_distance,
 )
 from tests import strategies
 from tests.closeness import assert_all_close

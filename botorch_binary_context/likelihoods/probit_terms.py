@@ -1,0 +1,96 @@
+r"""
+Answers with a probit link as NumPy arrays, for searches over few trials.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr
+
+Array = np.ndarray
+
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+@dataclass(frozen=True)
+class ProbitTerms:
+    r"""Labels with ``p(c|f) = floor + span Φ(z)``, ``z = sign f``, of ``n`` trials.
+
+    Attributes:
+        sign: 1 for a pass and -1 for a fail.
+        floor: The probability of the label when the contrast is all against it; None if
+            all are zero.
+        span: What is left of the probability for the contrast to decide.
+    """
+
+    sign: Array
+    floor: Array | None = None
+    span: Array | None = None
+
+    @classmethod
+    def join(cls, parts: Sequence[ProbitTerms]) -> ProbitTerms:
+        r"""The answers of several kinds of trials, which follow one another.
+
+        Args:
+            parts: Those of each kind.
+
+        Returns:
+            Those of all.
+        """
+        sign = np.concatenate([part.sign for part in parts])
+        if all(part.floor is None for part in parts):
+            return cls(sign)
+        floors, spans = [], []
+        for part in parts:
+            none = np.zeros_like(part.sign)
+            floors.append(none if part.floor is None else part.floor)
+            spans.append(none + 1 if part.span is None else part.span)
+        return cls(sign, np.concatenate(floors), np.concatenate(spans))
+
+    def log_prob(self, z: Array) -> Array:
+        r"""``log p(c|f)``.
+
+        Args:
+            z: The contrasts, positive where they speak for the label.
+
+        Returns:
+            An array of the same shape.
+        """
+        if self.floor is None or self.span is None:
+            return log_ndtr(z)
+        with np.errstate(divide="ignore"):  # the logarithm of a floor of zero
+            return np.logaddexp(np.log(self.floor), log_ndtr(z) + np.log(self.span))
+
+    def ratio(self, z: Array) -> Array:
+        r"""``span φ(z) / p(c|f)``, the slope of ``log p(c|f)`` in ``z``.
+
+        Args:
+            z: The contrasts, positive where they speak for the label.
+
+        Returns:
+            An array of the same shape.
+        """
+        if self.floor is None or self.span is None:
+            return math.sqrt(2.0 / math.pi) / erfcx(-math.sqrt(0.5) * z)
+        log_phi = -0.5 * np.square(z) - HALF_LOG_TWO_PI
+        return np.exp(log_phi + np.log(self.span) - self.log_prob(z))
+
+    def tilt(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+        r"""``log E p(c|f)`` of Gaussian contrasts, and its derivatives in their mean.
+
+        Args:
+            mean: Their means.
+            variance: Their variances.
+
+        Returns:
+            ``z`` of the mean probabilities, the gradient and the negated second
+            derivative of their logarithms.
+        """
+        shrink = 1 / np.sqrt(1 + variance)
+        z = self.sign * mean * shrink
+        ratio = self.ratio(z)
+        return z, self.sign * ratio * shrink, ratio * (z + ratio) * np.square(shrink)
