@@ -40,6 +40,8 @@ from botorch_binary_context.rules import recommend, suggest
 
 NAME = "population"
 RULE = "ucb99-ald"
+# A rule that takes the prior at its word.
+LOOK_AHEAD = "mkg"
 EARLIER = (5, 20, 100)
 PATIENTS = 40
 LETTERS = 60
@@ -117,7 +119,10 @@ def _model(X: Tensor, Y: Tensor, space: ContextSpace) -> LatentGP:
 
 
 def examine(
-    patients: Patients, seed: int, prior: PopulationPrior | None = None
+    patients: Patients,
+    seed: int,
+    prior: PopulationPrior | None = None,
+    rule: str = RULE,
 ) -> Examination:
     r"""Examine patients, all as one batch.
 
@@ -125,6 +130,7 @@ def examine(
         patients: The patients.
         seed: The seed of what is random.
         prior: What earlier patients say.
+        rule: The rule that asks.
 
     Returns:
         What they were shown and answered.
@@ -140,7 +146,7 @@ def examine(
     model = model.eval() if prior is None else prior.apply(model)
     regrets = {}
     for n in range(INITIAL + 1, LETTERS + 1):
-        trial = suggest(model, space, RULE, SEARCH, seed=n)
+        trial = suggest(model, space, rule, SEARCH, seed=n)
         Y = patients.observe(trial, generator)
         model = model.condition_on_observations(trial, Y)
         if should_learn(n):
@@ -170,7 +176,7 @@ def run(arguments: argparse.Namespace) -> None:
     new = draw_patients(number, NEW_SEED)
     table = store.read_table(path)
     examined = None
-    for way, count, with_mean in _ways():
+    for way, count, with_mean, rule in _ways():
         if table is not None and way in table["way"]:
             continue
         prior = None
@@ -180,7 +186,7 @@ def run(arguments: argparse.Namespace) -> None:
                 examined = examine(former, EARLIER_SEED)
             models = _earlier(count, examined, new.space)
             prior = population_prior(models, mean_function=with_mean)
-        rows = _rows(way, examine(new, NEW_SEED, prior))
+        rows = _rows(way, examine(new, NEW_SEED, prior, rule))
         table = rows if table is None else pl.concat([table, rows])
         store.save(table, path)
         print(f"{NAME}: {way}: {_describe(rows)}", flush=True)
@@ -188,11 +194,14 @@ def run(arguments: argparse.Namespace) -> None:
     print(format_regrets(table))
 
 
-def _ways() -> list[tuple[str, int, bool]]:
-    ways = [(TODAY, 0, False)]
+def _ways() -> list[tuple[str, int, bool, str]]:
+    """What is known of how many earlier patients, and the rule that asks."""
+    ways = [(TODAY, 0, False, RULE)]
     for count in EARLIER:
-        ways.append((f"{count}, hyperparameters", count, False))
-        ways.append((f"{count}, mean function too", count, True))
+        ways.append((f"{count}, hyperparameters", count, False, RULE))
+        ways.append((f"{count}, mean function too", count, True, RULE))
+    some = EARLIER[len(EARLIER) // 2]
+    ways.append((f"{some}, mean function too, {LOOK_AHEAD}", some, True, LOOK_AHEAD))
     return ways
 
 
