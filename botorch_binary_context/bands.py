@@ -65,8 +65,8 @@ def latent_band(model: LatentGP, trials: Tensor, width: float) -> Band:
     posterior = model.posterior(trials.unsqueeze(-2))
     assert isinstance(posterior, GPyTorchPosterior)
     mean, variance = posterior.mean[..., 0, 0], posterior.variance[..., 0, 0]
-    spread = width * variance.sqrt()
-    return Band(mean, mean - spread, mean + spread)
+    half_width = width * variance.sqrt()
+    return Band(mean, mean - half_width, mean + half_width)
 
 
 def probability_band(model: LatentGP, candidates: Tensor, width: float) -> Band:
@@ -85,11 +85,11 @@ def probability_band(model: LatentGP, candidates: Tensor, width: float) -> Band:
     """
     mean, variance = model.moments(candidates)
     likelihood = model.likelihood
-    spread = width * variance.sqrt()
+    half_width = width * variance.sqrt()
     return Band(
         likelihood.expected_probability(mean, variance),
-        likelihood.probability(mean - spread),
-        likelihood.probability(mean + spread),
+        likelihood.probability(mean - half_width),
+        likelihood.probability(mean + half_width),
     )
 
 

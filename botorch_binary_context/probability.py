@@ -350,17 +350,17 @@ def bernoulli_mutual_information(
         return information.clamp_min(0.0)
     guess = _entropy(guess_rate)
     lapse = _entropy(lapse_rate)
-    spread = 1 - guess_rate - lapse_rate
+    success_range = 1 - guess_rate - lapse_rate
 
     def bump(f: Tensor, w: Tensor) -> Tensor:
         # What is left of H(p(f)) after the step from H(γ) to H(λ).
-        entropy = bernoulli_entropy(guess_rate + spread * normal_cdf(f))
+        entropy = bernoulli_entropy(guess_rate + success_range * normal_cdf(f))
         step = guess * normal_cdf(-f) + lapse * normal_cdf(f)
         return (entropy - step) * w.exp()
 
     step = guess * normal_cdf(-h) + lapse * normal_cdf(h)
     expected = step + _tilted_expectation(bump, mean, variance)
-    marginal = bernoulli_entropy(guess_rate + spread * normal_cdf(h))
+    marginal = bernoulli_entropy(guess_rate + success_range * normal_cdf(h))
     return (marginal - expected).clamp_min(0.0)
 
 

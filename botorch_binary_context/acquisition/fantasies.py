@@ -156,7 +156,7 @@ class Fantasies:
         return self.shared.P @ self.cross
 
     @cached_property
-    def spread(self) -> Tensor:
+    def new_variance(self) -> Tensor:
         """The variance of the new contrasts under the old posterior."""
         return self.prior_variance - column_dot(self.cross, self.projected)
 
@@ -191,8 +191,8 @@ class Fantasies:
         f_new = mean
         for _ in range(START_STEPS):
             new = self.shared.new_likelihood.log_derivatives(f_new, self.labels)
-            gap = mean + self.spread * new.gradient - f_new
-            f_new = f_new + gap / (1 + self.spread * new.information)
+            gap = mean + self.new_variance * new.gradient - f_new
+            f_new = f_new + gap / (1 + self.new_variance * new.information)
         a_new = self.shared.new_likelihood.log_derivatives(f_new, self.labels).gradient
         return _join(self.shared.weights - self.projected * a_new.unsqueeze(-2), a_new)
 
@@ -209,7 +209,7 @@ class Fantasies:
         limit = max(accuracy.tolerance, 1e2 * torch.finfo(x.dtype).eps)
         mixing = AndersonMixing()
         watch = Watch(limit)
-        first = error = torch.full_like(self.spread, torch.inf)
+        first = error = torch.full_like(self.new_variance, torch.inf)
         for step_number in range(accuracy.max_steps):
             derivatives = self.derivatives(x)
             residual = derivatives.gradient - x
@@ -220,7 +220,7 @@ class Fantasies:
             r, r_new = _split(residual.where((error > limit).unsqueeze(-2), 0.0))
             r = self.shared.S @ r
             w = _split(derivatives.information)[1]
-            step = (r_new - w * column_dot(self.cross, r)) / (1 + w * self.spread)
+            step = (r_new - w * column_dot(self.cross, r)) / (1 + w * self.new_variance)
             r = r - self.projected * step.unsqueeze(-2)
             x = mixing.advance(x, _join(r, step))
         if accuracy.is_exact:
@@ -292,7 +292,7 @@ class Fantasies:
         error = scale
         for _ in range(2 * accuracy.max_steps):
             r, r_new = _split(residual.where((error > limit).unsqueeze(-2), 0.0))
-            step = (r_new - column_dot(self.projected, r)) / (1 + h * self.spread)
+            step = (r_new - column_dot(self.projected, r)) / (1 + h * self.new_variance)
             r = self.shared.S.mT @ (r - self.cross * (h * step).unsqueeze(-2))
             x = mixing.advance(x, _join(r, step))
             residual = rhs - x - self.apply_prior(curvature * x)

@@ -19,7 +19,7 @@ LEVEL = 0.9
 LEAST_GAP = 1 / 12
 
 #: For each parameter an interval, or the share of each category.
-Spread = dict[str, tuple[float, float] | dict[Value, float]]
+Uncertainty = dict[str, tuple[float, float] | dict[Value, float]]
 
 
 class Estimate(NamedTuple):
@@ -109,7 +109,7 @@ def circular_interval(
     return low, high
 
 
-def spread_of(encoder: Encoder, points: Tensor) -> Spread:
+def uncertainty_of(encoder: Encoder, points: Tensor) -> Uncertainty:
     r"""Where points lie: intervals of numbers, shares of categories.
 
     Args:

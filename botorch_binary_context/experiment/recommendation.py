@@ -20,9 +20,9 @@ from botorch_binary_context.experiment.estimates import (
     LEVEL,
     Estimate,
     Loss,
-    Spread,
     Threshold,
-    spread_of,
+    Uncertainty,
+    uncertainty_of,
 )
 from botorch_binary_context.experiment.region import Region, find_region
 from botorch_binary_context.experiment.settings import Settings
@@ -108,7 +108,7 @@ class Recommendation:
             )
 
     @cached_property
-    def uncertainty(self) -> Spread:
+    def uncertainty(self) -> Uncertainty:
         """Where else the best may be, by the maxima of functions of the posterior.
 
         For numbers an interval that holds nine tenths of them (of periodic ones from
@@ -116,15 +116,21 @@ class Recommendation:
         all of the circle), for categories the share of each. It includes regions that
         were hardly tried; see :attr:`local_uncertainty` and :meth:`expected_loss`.
         """
-        return spread_of(self._encoder, self._optima.optima) if self.parameters else {}
+        return (
+            uncertainty_of(self._encoder, self._optima.optima)
+            if self.parameters
+            else {}
+        )
 
     @cached_property
-    def local_uncertainty(self) -> Spread:
+    def local_uncertainty(self) -> Uncertainty:
         """Where the peak is that the recommended parameters are on.
 
         In the form of :attr:`uncertainty`; narrower where the best may be elsewhere.
         """
-        return spread_of(self._encoder, self._optima.near) if self.parameters else {}
+        return (
+            uncertainty_of(self._encoder, self._optima.near) if self.parameters else {}
+        )
 
     def expected_loss(self, unit: str | None = None, level: float = LEVEL) -> Loss:
         r"""By how much the best may be better than the recommended parameters.

@@ -98,10 +98,14 @@ class AverageSuccess(SampledGoal):
         h = mean * shrink
         rho = covar * shrink.unsqueeze(-1) * shrink.unsqueeze(-2)
         pairs = probit_covariance(h.unsqueeze(-1), h.unsqueeze(-2), rho)
-        spread = 1 - likelihood.guess_rate - likelihood.lapse_rate
+        success_range = 1 - likelihood.guess_rate - likelihood.lapse_rate
         # A rate that is learned has a trailing dimension, as the contrasts of trials.
-        spread = spread.squeeze(-1) if isinstance(spread, Tensor) else spread
-        variance = spread**2 * self._average(self._average(pairs))
+        success_range = (
+            success_range.squeeze(-1)
+            if isinstance(success_range, Tensor)
+            else success_range
+        )
+        variance = success_range**2 * self._average(self._average(pairs))
         return self.mean(model, space, parameters), variance.clamp_min(0.0)
 
     def probability_moments(

@@ -164,9 +164,9 @@ class _Posterior:
     def divergence(self) -> Tensor:
         """That of ``q(v)`` from the standard normal."""
         inverse = torch.cholesky_inverse(self.cholesky)
-        spread = inverse.diagonal().sum() - len(self.center)
+        excess = inverse.diagonal().sum() - len(self.center)
         log_det = 2 * self.cholesky.diagonal().log().sum()
-        return (spread + self.center.square().sum() + log_det) / 2
+        return (excess + self.center.square().sum() + log_det) / 2
 
 
 def approximate_inducing(

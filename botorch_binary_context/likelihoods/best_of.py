@@ -224,12 +224,12 @@ def _beats_all(mean: Tensor, covar: Tensor, i: int) -> Tensor:
     A[torch.arange(k - 1, device=mean.device), others] = -1.0
     noise = NOISE * torch.eye(k, dtype=mean.dtype, device=mean.device)
     gap = mean @ A.mT
-    spread = A @ (covar + noise) @ A.mT
-    deviation = spread.diagonal(dim1=-2, dim2=-1).sqrt()
+    joint_covar = A @ (covar + noise) @ A.mT
+    deviation = joint_covar.diagonal(dim1=-2, dim2=-1).sqrt()
     z = gap / deviation
     if k == 2:
         return normal_cdf(z[..., 0])
-    rho = spread[..., 0, 1] / (deviation[..., 0] * deviation[..., 1])
+    rho = joint_covar[..., 0, 1] / (deviation[..., 0] * deviation[..., 1])
     return bivariate_normal_cdf(z[..., 0], z[..., 1], rho.clamp(-1.0, 1.0))
 
 

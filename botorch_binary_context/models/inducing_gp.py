@@ -106,16 +106,16 @@ class InducingGP(LatentGP):
         if self._chosen is None:
             self.eval()
             rows = super().datapoints
-            spread = _spread(len(rows), MAX_CANDIDATES, rows.device)
+            candidates = _evenly_spaced(len(rows), MAX_CANDIDATES, rows.device)
             with torch.no_grad():
                 points = GreedyVarianceReduction().allocate_inducing_points(
-                    inputs=rows[spread],
+                    inputs=rows[candidates],
                     covar_module=self.covar_module,
-                    num_inducing=min(self._num_inducing, len(spread)),
+                    num_inducing=min(self._num_inducing, len(candidates)),
                     input_batch_shape=torch.Size(),
                 )
-            same = (rows[spread].unsqueeze(-3) == points.unsqueeze(-2)).all(dim=-1)
-            self._chosen = spread[same.to(torch.uint8).argmax(dim=-1)]
+            same = (rows[candidates].unsqueeze(-3) == points.unsqueeze(-2)).all(dim=-1)
+            self._chosen = candidates[same.to(torch.uint8).argmax(dim=-1)]
         return self._chosen
 
     @property
@@ -186,7 +186,7 @@ class InducingGP(LatentGP):
         """
         self.eval()
         targets, (trials,) = self.train_targets, self.train_inputs
-        chosen = _spread(len(targets), MAX_FIT_TRIALS, targets.device)
+        chosen = _evenly_spaced(len(targets), MAX_FIT_TRIALS, targets.device)
         some = Observations(
             trials[chosen].detach(), targets[chosen].unsqueeze(-1), self.likelihood
         )
@@ -232,7 +232,7 @@ def _refuse(what: str) -> NoReturn:
     )
 
 
-def _spread(number: int, most: int, device: torch.device) -> Tensor:
+def _evenly_spaced(number: int, most: int, device: torch.device) -> Tensor:
     """At most so many indices, evenly spread over all."""
     count = min(number, most)
     return (torch.arange(count, device=device) * number) // max(count, 1)

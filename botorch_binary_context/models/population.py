@@ -291,12 +291,12 @@ def _choose_points(groups: list[LatentGP]) -> Tensor:
     )
     center = rows.mean(dim=0)
     scale = rows.std(dim=0).clamp_min(torch.finfo(rows.dtype).eps)
-    spread = (rows - center) / scale
-    chosen = [int(spread.square().sum(dim=-1).argmin())]
-    distance = (spread - spread[chosen[0]]).square().sum(dim=-1)
+    standardized = (rows - center) / scale
+    chosen = [int(standardized.square().sum(dim=-1).argmin())]
+    distance = (standardized - standardized[chosen[0]]).square().sum(dim=-1)
     while len(chosen) < min(NUM_POINTS, len(rows)):
         chosen.append(int(distance.argmax()))
-        farther = (spread - spread[chosen[-1]]).square().sum(dim=-1)
+        farther = (standardized - standardized[chosen[-1]]).square().sum(dim=-1)
         distance = torch.minimum(distance, farther)
     return rows[chosen]
 

@@ -72,11 +72,11 @@ def plot_goal(
         cut = slice_parameters(space, dims, at, None, resolution)
         parameters = space.parameters(cut.trials)
         mean, variance = goal.moments(model, space, parameters)
-        spread = NUM_DEVIATIONS * variance.sqrt()
+        half_width = NUM_DEVIATIONS * variance.sqrt()
     ax = prepare_axes(ax)
     names = column_names(space, names)
     draw_values(ax, cut, mean, type(goal).__name__)
-    draw_band(ax, cut, Band(mean, mean - spread, mean + spread))
+    draw_band(ax, cut, Band(mean, mean - half_width, mean + half_width))
     draw_star(ax, cut, space.at_reference(best), mean, "recommended")
     finish(ax, cut, names)
     # The contexts are those of the goal: only parameters are held.

@@ -142,8 +142,8 @@ class StoppingRule:
         targets = model.train_targets
         met = targets.new_zeros(model.batch_shape, dtype=torch.bool)
         if self.width is not None:
-            spread = uncertainty_of_answer(model, space, goal, self.credible)
-            met = met | (spread <= self.width)
+            uncertainty = uncertainty_of_answer(model, space, goal, self.credible)
+            met = met | (uncertainty <= self.width)
         if self.least_value is not None:
             met = met | (value_of_next_trial(model, space, goal) <= self.least_value)
         return met

@@ -53,11 +53,11 @@ def describe_best(best: Recommendation) -> list[str]:
     """
     lines = [f"after {best.num_answers} answers"]
     for name, value in best.parameters.items():
-        spread = best.local_uncertainty[name]
-        if isinstance(spread, dict):
-            among = ", ".join(f"{v} {share:.0%}" for v, share in spread.items())
+        uncertainty = best.local_uncertainty[name]
+        if isinstance(uncertainty, dict):
+            among = ", ".join(f"{v} {share:.0%}" for v, share in uncertainty.items())
         else:
-            among = f"{spread[0]:.6g} to {spread[1]:.6g}"
+            among = f"{uncertainty[0]:.6g} to {uncertainty[1]:.6g}"
         lines.append(f"  {name} = {value} ({among})")
     return lines
 
