@@ -189,7 +189,7 @@ def write_report(root: Path) -> Path:
     table = store.read_table(_path(root))
     if table is None:
         raise InputDataError(f"Expected results of ``run {NAME}`` in {root}.")
-    packages = "\n".join(f"- `{p.name}` {p.version}: {p.licence}" for p in PACKAGES)
+    packages = "\n".join(f"- `{p.name}` {p.version}: {p.license}" for p in PACKAGES)
     groups = {
         "Duels, held out": list(HELD_OUT),
         "Duels on which the priors were chosen": list(TUNING),

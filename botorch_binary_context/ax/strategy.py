@@ -252,7 +252,7 @@ def feasibility_strategy(
     The metrics that are named are 1 where a trial was feasible and 0 where it was not.
     Their model is a ``BinaryGP``, which predicts the probability to be feasible, so an
     outcome constraint is one of probabilities: ``"ready >= 0.8"``. All other metrics
-    are modelled by Ax's default, and Ax chooses the acquisition function. Where a trial
+    are modeled by Ax's default, and Ax chooses the acquisition function. Where a trial
     is not feasible, other metrics may be missing.
 
     Args:

@@ -14,7 +14,8 @@ from botorch_binary_context import (
 )
 from botorch_binary_context.acquisition.moment_matched import LookAhead
 from botorch_binary_context.functionals import VALUE as _VALUE
-from tests.helpers import double, simple_kernel, uniform
+from tests.small_models import simple_kernel
+from tests.tensors import double, uniform
 
 SPACE = ContextSpace(double([[0.0, 0.0], [1.0, 1.0]]), [0], [0.5])
 NUM_DRAWS = 400_000

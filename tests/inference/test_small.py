@@ -20,7 +20,7 @@ from botorch_binary_context.likelihoods import (
     ProbitLikelihood,
     StackedLikelihood,
 )
-from tests.helpers import uniform
+from tests.tensors import uniform
 
 EXACT = ExpectationPropagation(tolerance=1e-11)
 MIXED = StackedLikelihood(

@@ -33,7 +33,7 @@ from botorch_binary_context.models.defaults import (
 )
 from botorch_binary_context.models.fitting import _Loss
 from botorch_binary_context.models.priors import PooledLogNormalPrior
-from tests.helpers import random_trials
+from tests.small_models import random_trials
 
 NO_BATCH = torch.Size()
 
