@@ -27,6 +27,7 @@ from benchmarks.studies.experiment import (
     draw_randomness,
     make_case,
 )
+from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
@@ -349,14 +350,14 @@ def write_report(root: Path) -> Path:
         share, worst = f"{lost} of {len(loss)}", f"{100 * loss.max():.1f} %"  # pyright: ignore
         rows.append([f"`{key[1]}`", key[0], share, worst, f"{1000 * seconds:.0f}"])  # pyright: ignore
     header = ["criterion", "study", "more than 1 % lost", "largest loss", "ms"]
-    text = (
+    sections = [
         "# Searches\n\nWhat the searches of rules lose against a dense multi-start, "
         f"in units of the range of the criterion, on {len(FUNCTIONS)} functions. "
-        f"`python -m benchmarks {NAME}` makes it.\n\n" + format_table(header, rows)
-    )
-    path = folder / "report.md"
-    path.write_text(text + "\n", encoding="utf-8")
-    return path
+        f"`python -m benchmarks {NAME}` makes it.",
+        read_conclusions(folder),
+        format_table(header, rows),
+    ]
+    return write_sections(folder, sections)
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:

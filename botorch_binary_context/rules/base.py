@@ -43,6 +43,18 @@ NUM_SAFE_STARTS = 4
 FORBIDDEN = 1e6
 
 
+def widen(options: SearchOptions) -> SearchOptions:
+    r"""Twice the points to start from, for functions with many narrow maxima.
+
+    Args:
+        options: The effort of a search.
+
+    Returns:
+        The larger effort.
+    """
+    return replace(options, raw_samples=2 * options.raw_samples)
+
+
 @dataclass(frozen=True)
 class Selection:
     r"""What a rule has to go by.
@@ -175,7 +187,10 @@ class Selection:
         return self.maximize_sides(lambda sides: score(sides.squeeze(-2)), 1)
 
     def maximize_sides(
-        self, score: Callable[[Tensor], Tensor], num_sides: int
+        self,
+        score: Callable[[Tensor], Tensor],
+        num_sides: int,
+        options: SearchOptions | None = None,
     ) -> Tensor:
         r"""The sides of a trial that maximize a score of their parameters.
 
@@ -183,6 +198,7 @@ class Selection:
             score: Maps ``r x batch_shape x num_sides x (d - m)`` parameters to
                 ``r x batch_shape`` values.
             num_sides: How many sides: two of a duel.
+            options: The effort of the search.
 
         Returns:
             A ``batch_shape x num_sides x (d - m)`` tensor.
@@ -197,7 +213,7 @@ class Selection:
                 return values
             return avoid(values, self._most_slack(sides))
 
-        return self.maximize(score_of, bounds).unflatten(-1, shape)
+        return self.maximize(score_of, bounds, options).unflatten(-1, shape)
 
     def _most_slack(self, sides: Tensor) -> Tensor:
         """By how much sides may be tested, in the context where they best may."""

@@ -39,7 +39,7 @@ from botorch_binary_context.numerics.optim import (
     choose_best,
     draw_points,
 )
-from botorch_binary_context.rules.base import Selection, draw_point_set
+from botorch_binary_context.rules.base import Selection, draw_point_set, widen
 
 # The current best only needs to be good enough to compare others with.
 ROUGH_SEARCH = SearchOptions(num_restarts=4, raw_samples=256, max_evaluations=30)
@@ -70,7 +70,7 @@ def by_moment_matched_knowledge_gradient(selection: Selection) -> Tensor:
     model = selection.model
     space = selection.space
     goal = selection.target
-    options = replace(selection.coarse_options, relative_gain=ROUGH_GAIN)
+    options = replace(widen(selection.coarse_options), relative_gain=ROUGH_GAIN)
     if not isinstance(goal, LinearGoal):
         acqf = SampledKnowledgeGradient(model, space, goal, options=ROUGH_SEARCH)
         return selection.maximize_trial(acqf.evaluate, options)
@@ -151,7 +151,8 @@ def search_entropy(selection: Selection, acqf: ContextualJointEntropySearch) -> 
         A ``batch_shape x num_rows x d`` tensor.
     """
     starts = _meet_optima(selection, acqf)
-    return selection.maximize_trial(acqf.evaluate, selection.coarse_options, starts)
+    options = widen(selection.coarse_options)
+    return selection.maximize_trial(acqf.evaluate, options, starts)
 
 
 def _meet_optima(selection: Selection, acqf: ContextualJointEntropySearch) -> Tensor:
@@ -213,7 +214,8 @@ def by_volume_change(selection: Selection) -> Tensor:
 def by_straddling(selection: Selection) -> Tensor:
     r"""The trial that is most uncertain near the level (straddle)."""
     acqf = Straddle(selection.model, _level(selection))
-    return selection.maximize_trial(acqf.evaluate, selection.coarse_options)
+    # Its maximum is on a kink, which takes many evaluations.
+    return selection.maximize_trial(acqf.evaluate, selection.options)
 
 
 def _level(selection: Selection) -> float | None:

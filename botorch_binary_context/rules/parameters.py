@@ -22,7 +22,7 @@ from botorch_binary_context.acquisition.goal_bounds import (
 from botorch_binary_context.acquisition.posterior_mean import maximize_posterior_mean
 from botorch_binary_context.inference.given import GivenContrasts
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.rules.base import Selection, draw_point_set
+from botorch_binary_context.rules.base import Selection, draw_point_set, widen
 from botorch_binary_context.sampling.paths import NUM_CONTRASTS, draw_sample_paths
 
 BOLD_BETA = NormalDist().inv_cdf(0.99)
@@ -63,7 +63,7 @@ def by_self_sparring(selection: Selection) -> Tensor:
 def by_best_option(selection: Selection) -> Tensor:
     r"""A duel whose better side is expected to be best (EUBO)."""
     acqf = ExpectedBestOption(selection.model, selection.space, selection.target)
-    return selection.maximize_sides(acqf.value_at, 2)
+    return selection.maximize_sides(acqf.value_at, 2, widen(selection.options))
 
 
 def by_hallucination(selection: Selection) -> Tensor:
