@@ -62,7 +62,7 @@ NAMES = ["step height s (cm)", "stiffness", "stride"]
 #
 # Each setting `x` has a height `g(x)` that the robot climbs half of the time. Lower
 # steps it climbs nearly always, higher ones hardly ever: `f(s, x) = g(x) − s`, in
-# centimetres. The functions below play the robot. The rest of the tutorial never looks
+# centimeters. The functions below play the robot. The rest of the tutorial never looks
 # into them, except to draw the truth and to keep the score.
 
 
@@ -123,7 +123,7 @@ for setting, height in zip(settings.tolist(), climbable_height(settings), strict
     print(f"x = {setting}: g(x) = {height:.1f} cm")
 
 # %% [markdown]
-# **What to see.** A test is informative only in a window of a few centimetres around
+# **What to see.** A test is informative only in a window of a few centimeters around
 # `s = g(x)`, where pass and fail are about equally likely. Outside that window the
 # outcome is known beforehand and the test is wasted. The windows of the three settings
 # hardly overlap: *no single difficulty suits all settings*. And since `g` is what we do

@@ -66,7 +66,7 @@ NAMES = ["step height s (cm)", "stiffness x"]
 # ## A robot that is half explored
 #
 # A robot climbs steps, with legs of stiffness `x`. We see whether it gets up a step of
-# height `s`, which we choose. It climbs `g(x)` centimetres half of the time, so a
+# height `s`, which we choose. It climbs `g(x)` centimeters half of the time, so a
 # trial is passed with probability `Φ(g(x) − s)`. There are 24 trials so far, and by bad
 # luck all of them with soft legs.
 

@@ -18,7 +18,7 @@ from botorch_binary_context.experiment.conditions import read_conditions
 from botorch_binary_context.experiment.experiment import Experiment
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.web.ahead import Ahead
-from botorch_binary_context.web.ending import Ending
+from botorch_binary_context.web.ending import STOPPED, Ending
 from botorch_binary_context.web.refusals import RefusalError
 
 #: The longest name of a client.
@@ -99,9 +99,18 @@ class Desk:
         }
         if client is not None:
             name = _check_client(client)
-            pending = [trial.id for trial in experiment.pending if trial.rater == name]
-            status["client"] = {**experiment.count(name), "pending": pending}
+            own = [trial for trial in experiment.pending if trial.rater == name]
+            status["client"] = {
+                **experiment.count(name),
+                "pending": [trial.id for trial in own],
+                "finished": self._finished(own),
+            }
         return status
+
+    def _finished(self, own: list[Trial]) -> str | None:
+        """Why a client is asked no more. Past an end it may answer what is pending."""
+        reason = self.ending.reason
+        return None if own and reason != STOPPED else reason
 
     def ask(self, client: str) -> dict[str, Any]:
         r"""The trial that a client is to answer: its pending one, or a new one.
@@ -110,15 +119,16 @@ class Desk:
             client: The name of the client.
 
         Returns:
-            The trial; None with the reason if the experiment has ended.
+            The trial; None with the reason if the experiment has ended. A trial that
+            was pending at an end is still given, unless the experimenter stopped it.
         """
         name = _check_client(client)
         with self._asking:
-            finished = self.ending.reason
-            if finished is not None:
-                return {"trial": None, "finished": finished}
             pending = self.experiment.pending
             own = [trial for trial in pending if trial.rater == name]
+            finished = self._finished(own)
+            if finished is not None:
+                return {"trial": None, "finished": finished}
             if not own:
                 own = [self.experiment.ask(rater=name, limits=self._limits(name))]
                 pending += own

@@ -40,6 +40,10 @@ class Served:
     place: Place
 
     @property
+    def interface(self) -> str:
+        return self.place.socket.getsockname()[0]
+
+    @property
     def port(self) -> int:
         return self.place.socket.getsockname()[1]
 
@@ -57,7 +61,9 @@ class Served:
         headers: dict[str, str] | None = None,
     ) -> Answer:
         """A request as it is given, with nothing added but the length."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
+        connection = http.client.HTTPConnection(
+            self.interface, self.port, timeout=300
+        )
         try:
             connection.putrequest(method, path, skip_host=True)
             for name, value in {"Host": self._host, **(headers or {})}.items():
@@ -73,7 +79,7 @@ class Served:
 
     @property
     def _host(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.interface}:{self.port}"
 
     def get(self, path: str, role: Role = Role.EXPERIMENTER) -> Answer:
         return self.send("GET", f"/{self.token(role)}/api/{path}")
@@ -94,7 +100,7 @@ def serving(
     """Serve journals on a free port; further arguments are those of the lab."""
     place_options = {
         name: kwargs.pop(name)
-        for name in ("origins", "tokens", "port")
+        for name in ("origins", "tokens", "host", "port")
         if name in kwargs
     }
     with Lab(paths, page, **kwargs) as lab:

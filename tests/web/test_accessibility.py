@@ -89,7 +89,7 @@ def test_eye_chart(browser: Browser, tmp_path: Path) -> None:
         size = ("heading", "How large is this screen?")
         assert check_screen(tab, size) == ["Done"]
         inputs = [n for role, n, _ in read_tree(tab) if role in CONTROLS[2:4]]
-        assert inputs == ["Size of the frame", "Distance in centimetres"]
+        assert inputs == ["Size of the frame", "Distance in centimeters"]
         tab.fill("#distance", "400")
         tab.click("#calibrated")
         tab.wait_for_selector("#ready")

@@ -140,7 +140,12 @@ def test_status_counts(served: Served) -> None:
     (pending,) = before["client"]["pending"]
     served.post("experiments/two/tell", client="ida", id=pending, outcome=0)
     after = served.get("experiments/two/status?client=ida").json
-    assert after["client"] == {"answered": 1, "pending": [], "withdrawn": 0}
+    assert after["client"] == {
+        "answered": 1,
+        "pending": [],
+        "withdrawn": 0,
+        "finished": None,
+    }
     assert after["answered"] == before["answered"] + 1
     assert after["revision"] > before["revision"]
     assert after["finished"] is None
@@ -166,15 +171,18 @@ def test_stop_and_resume(tmp_path: Path) -> None:
 def test_ends_at_the_number_of_answers(tmp_path: Path) -> None:
     path = create(tmp_path / "one.journal", unmodelled(stop=Stop(answers=1)))
     with serving([path]) as served:
+        other = served.post(f"{ONE}/ask", client="b").json
         trial = served.post(f"{ONE}/ask", client="a").json["trial"]
         served.post(f"{ONE}/tell", client="a", id=trial["id"], outcome=1)
         assert served.post(f"{ONE}/ask", client="a").json["finished"] == "answers"
+        # Someone else still has a trial, also after a reload.
+        assert served.post(f"{ONE}/ask", client="b").json == other
         served.post(f"{ONE}/undo", client="a")
         assert served.post(f"{ONE}/ask", client="a").json["trial"]["id"] == trial["id"]
         served.post(f"{ONE}/tell", client="a", id=trial["id"], outcome=1)
         status = served.post(f"{ONE}/resume", Role.EXPERIMENTER).json
         assert (status["finished"], status["limit"]) == (None, None)
-        assert served.post(f"{ONE}/ask", client="a").json["trial"]["id"] == 2
+        assert served.post(f"{ONE}/ask", client="a").json["trial"]["id"] == 3
 
 
 def test_ends_at_other_ends_and_goes_on(
@@ -202,9 +210,18 @@ def test_ends_at_other_ends_and_goes_on(
         assert [answer_one() for _ in range(6)] == [None] * 4 + ["loss"] * 2
         assert desk.experiment.metadata["stopped"] == "loss"
         assert served.get(f"{ONE}/status").json["finished"] == "loss"
-        # An answer that is taken back opens it again.
-        served.post(f"{ONE}/undo", client="a")
+        # An answer that is taken back can be given again, also past the end.
+        undone = served.post(f"{ONE}/undo", client="a").json["trial"]
+        for _ in range(2):
+            found = served.post(f"{ONE}/ask", client="a").json
+            assert (found["trial"]["id"], found["finished"]) == (undone["id"], None)
+            desk.ending.wait()
+            status = served.get(f"{ONE}/status?client=a").json
+            assert status["finished"] == "loss"
+            assert status["client"]["finished"] is None
         assert [answer_one(), answer_one()] == [None, "loss"]
+        status = served.get(f"{ONE}/status?client=a").json
+        assert status["client"]["finished"] == "loss"
         assert [trial.status for trial in desk.experiment.trials] == ["answered"] * 4
         status = served.post(f"{ONE}/resume", Role.EXPERIMENTER).json
         assert status["finished"] is None
@@ -271,7 +288,8 @@ def test_same_questions_as_without_a_server(tmp_path: Path, make_settings: Any) 
 
 
 def test_recommendation_picture_and_table(tmp_path: Path) -> None:
-    settings = pass_fail(hyperparameters={**FIXED, "slope": 2.0}, stop=Stop(loss=0.1))
+    stop = Stop(loss=1e-6, value=1e3)
+    settings = pass_fail(hyperparameters={**FIXED, "slope": 2.0}, stop=stop)
     path = tmp_path / "one.journal"
     run(path, settings, 7)
     empty = create(tmp_path / "empty.journal", unmodelled())
@@ -282,6 +300,10 @@ def test_recommendation_picture_and_table(tmp_path: Path) -> None:
         for report in ("recommend", "plot", "export"):
             refused = served.get(f"{ONE}/{report}", Role.PARTICIPANT)
             assert (refused.status, refused.code) == (403, "not-allowed")
+        # Nothing is to be gained by going on, which is noticed in the background.
+        assert served.post(f"{ONE}/ask", client="a").json["finished"] is None
+        served.lab.desks["one"].ending.wait()
+        assert served.post(f"{ONE}/ask", client="b").json["finished"] == "value"
         refused = served.get("experiments/empty/recommend")
         assert (refused.status, refused.code) == (422, "invalid")
         check_that_it_starts_again(served)
@@ -290,7 +312,8 @@ def test_recommendation_picture_and_table(tmp_path: Path) -> None:
     assert found["parameters"] == best.parameters
     assert found["local_uncertainty"]["gain"] == list(best.local_uncertainty["gain"])
     assert found["value_of_next_trial"] == best.value_of_next_trial()
-    assert [end["criterion"] for end in found["progress"]] == ["loss"]
+    ends = [(end["criterion"], end["reached"]) for end in found["progress"]]
+    assert ends == [("loss", False), ("value", True)]
     assert picture.headers["content-type"] == "image/svg+xml"
     assert b"<svg" in picture.body
     assert len(table.body.decode().splitlines()) == 8

@@ -6,8 +6,10 @@ import json
 import random
 import re
 import socket
+import sys
 import urllib.parse
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -185,6 +187,25 @@ def test_wrong_hosts(served: Served, host: str) -> None:
         "GET", f"/{served.token()}/api/experiments", None, {"Host": host}
     )
     check_refused(answer, 403)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="has one loopback address only")
+def test_hosts_of_another_interface(tmp_path: Path) -> None:
+    """As with the address of a network: it is the only name, and the only way in."""
+    path = tmp_path / "one.journal"
+    Experiment.create(path, unmodelled()).close()
+    with serving([path], host="127.0.0.2") as served:
+        assert served.url().startswith(f"http://127.0.0.2:{served.port}/")
+        address = f"/{served.token()}/api/experiments"
+        own = {"Origin": f"http://127.0.0.2:{served.port}"}
+        assert served.send("GET", address, None, own).status == 200
+        for name in ("127.0.0.1", "localhost"):
+            other = f"{name}:{served.port}"
+            check_refused(served.send("GET", address, None, {"Host": other}), 403)
+            origin = {"Origin": f"http://{other}"}
+            check_refused(served.send("GET", address, None, origin), 403)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", served.port))
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1"])

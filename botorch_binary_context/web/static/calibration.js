@@ -7,7 +7,7 @@ import { text } from "./strings.js";
 const STORE = "binary-context screen";
 const DEFAULT = { pixelsPerMm: 96 / 25.4, distance: 4000 };
 const PIXELS_PER_MM = { low: 1.5, high: 14 };
-const DISTANCE = { low: 100, high: 20000 }; // millimetres
+const DISTANCE = { low: 100, high: 20000 }; // millimeters
 
 // What must not change after a calibration.
 function viewNow() {

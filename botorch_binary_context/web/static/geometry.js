@@ -4,9 +4,9 @@ const MINUTE = Math.PI / 180 / 60;
 
 // A letter is so many strokes high and wide.
 export const STROKES = 5;
-export const CARD = { width: 85.6, height: 53.98 }; // millimetres, ISO/IEC 7810 ID-1
+export const CARD = { width: 85.6, height: 53.98 }; // millimeters, ISO/IEC 7810 ID-1
 
-// The stroke in CSS pixels; screen: {pixelsPerMm, distance} with millimetres.
+// The stroke in CSS pixels; screen: {pixelsPerMm, distance} with millimeters.
 export function strokeOf(logmar, screen) {
   const angle = MINUTE * 10 ** logmar;
   return screen.pixelsPerMm * screen.distance * Math.tan(angle);

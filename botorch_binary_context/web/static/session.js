@@ -26,12 +26,12 @@ export class Session {
 
   async run() {
     await this.client.sendKept();
-    const { client, finished } = await this.updateStatus();
-    if (finished === null) {
+    const { client } = await this.updateStatus();
+    if (client.finished === null) {
       const goesOn = client.pending.length > 0 || client.answered > 0;
       await this.begin(goesOn);
     } else {
-      await this.end(finished);
+      await this.end(client.finished);
       await this.begin(true);
     }
     for (;;) {
