@@ -11,10 +11,12 @@ logarithm of a scale). All evaluations are those of one batched model.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import torch
 from botorch.exceptions import UnsupportedError
+from botorch.exceptions.warnings import NumericsWarning
 from botorch.utils.sampling import draw_sobol_normal_samples
 from gpytorch.constraints import Interval
 from gpytorch.kernels import Kernel
@@ -61,7 +63,10 @@ def draw_hyperparameters(
     u = center + (root @ z.unsqueeze(-1)).squeeze(-1)
     draws = expand_model(model, num_draws)
     with torch.no_grad():
-        density = coordinates.log_posterior(draws, u)
+        with warnings.catch_warnings():
+            # Most of these are only weighed; those that are chosen warn when used.
+            warnings.simplefilter("ignore", NumericsWarning)
+            density = coordinates.log_posterior(draws, u)
         coordinates.write(draws, _choose(u, density + z.square().sum(dim=-1) / 2))
     return draws
 
