@@ -260,7 +260,7 @@ class Experiment(Logbook):
 
     def _choose(self, state: State, given: Conditions) -> Question | None:
         """What the rule wants; None if it is not its turn."""
-        if len(state.answered) < self._num_initial_trials:
+        if not state.has_answers(self._num_initial_trials):
             return None
         for signature, question in self._prepared:
             if signature == (state.signature, given):

@@ -36,6 +36,17 @@ class State:
         labels = range(self.num_labels)
         return [trial for trial in self.told if trial.outcome in labels]
 
+    def has_answers(self, number: int) -> bool:
+        r"""Whether there are so many answers. Where there cannot be, none is looked at.
+
+        Args:
+            number: How many.
+
+        Returns:
+            Whether :attr:`answered` has at least so many trials.
+        """
+        return len(self.told) >= number and len(self.answered) >= number
+
     @property
     def waiting(self) -> list[Trial]:
         """The pending trials whose answers the model will use."""

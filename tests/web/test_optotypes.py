@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -113,17 +114,18 @@ def test_sizes_on_the_screen(
     assert card["height"] == pytest.approx(53.98 * PIXELS_PER_MM, abs=0.5)
     tab.fill("#distance", str(DISTANCE_CM))
     tab.click("#calibrated")
-    wrong, clamped = [], 0
+    wrong = []
     smallest = math.log10(
         60
         * math.degrees(math.atan(1 / (pixel_ratio * PIXELS_PER_MM * 10 * DISTANCE_CM)))
     )
+    sizes = []
     for number in range(1, 8):
         tab.wait_for_selector("#stage svg")
         trial = experiment.trial(number)
         asked = float(trial.context["size"])
-        seen = max(asked, smallest)
-        minutes = 10**seen
+        sizes.append(asked)
+        minutes = 10**asked
         stroke_mm = 10 * DISTANCE_CM * math.tan(math.radians(minutes / 60))
         expected = stroke_mm * PIXELS_PER_MM * pixel_ratio  # device pixels
         ink = ink_of(tab)
@@ -145,16 +147,22 @@ def test_sizes_on_the_screen(
         )
         told = experiment.trial(number)
         assert told.outcome == 1
-        if asked < smallest:
-            clamped += 1
-            assert told.context["size"] == pytest.approx(smallest, abs=1e-6)
-            assert told.asked == {"size": asked}
-        else:
-            assert told.asked is None
+        assert told.asked is None  # shown as asked
     assert wrong == []
-    # At one device pixel for a CSS pixel the smallest sizes cannot be shown.
-    assert (clamped > 0) == (pixel_ratio == 1)
+    # None is asked for that cannot be shown; without limits, some are smaller.
+    assert min(sizes) >= smallest - 1e-9
+    if pixel_ratio == 1:
+        assert min(sizes_without_limits(7)) < smallest
     close(tab)
+
+
+def sizes_without_limits(number: int) -> list[float]:
+    """What the experiment asks for if any size can be shown."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "eye.journal"
+        with Experiment.create(path, threshold_settings()) as experiment:
+            trials = experiment.ask(n=number)
+        return [float(trial.context["size"]) for trial in trials]
 
 
 def letter_of(served: Served, number: int) -> str:
