@@ -41,7 +41,8 @@ class Reporter:
             path: Its journal.
 
         Returns:
-            What :func:`.summarize` returns, with "value_of_next_trial" and "warnings".
+            What :func:`.summarize` returns, with "value_of_next_trial", which is None
+            where no parameters are to be chosen, and "warnings".
         """
         return self._request("recommend", path)
 
@@ -158,7 +159,9 @@ def _recommend(subject: _Subject) -> dict[str, Any]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         data = summarize(subject.experiment, best, {})
-        data["value_of_next_trial"] = best.value_of_next_trial()
+        is_choice = not subject.experiment.settings.measures
+        value = best.value_of_next_trial() if is_choice else None
+    data["value_of_next_trial"] = value
     more = {str(warning.message) for warning in caught}
     return {**data, "warnings": sorted({*cautions, *more})}
 

@@ -61,9 +61,7 @@ class Served:
         headers: dict[str, str] | None = None,
     ) -> Answer:
         """A request as it is given, with nothing added but the length."""
-        connection = http.client.HTTPConnection(
-            self.interface, self.port, timeout=300
-        )
+        connection = http.client.HTTPConnection(self.interface, self.port, timeout=300)
         try:
             connection.putrequest(method, path, skip_host=True)
             for name, value in {"Host": self._host, **(headers or {})}.items():

@@ -74,6 +74,14 @@ def tab_through(tab: Tab, number: int) -> list[str]:
     return names
 
 
+def colors(tab: Tab) -> list[str]:
+    """Of the text and of what is behind it."""
+    return tab.evaluate(
+        "() => [getComputedStyle(document.body).color,"
+        "getComputedStyle(document.documentElement).backgroundColor]"
+    )
+
+
 WRONG_KEY = "I pressed the wrong key"
 BAR = ["Pause", WRONG_KEY, "High contrast"]
 
@@ -103,6 +111,12 @@ def test_eye_chart(browser: Browser, tmp_path: Path) -> None:
         pictures = [name for role, name, _ in read_tree(tab) if role == "image"]
         assert pictures == ["The letter to read"]
         assert tab_through(tab, 13) == [*"CDHKNORSVZ", *BAR]
+        assert tab.locator("#contrast").get_attribute("aria-pressed") == "false"
+        tab.keyboard.press("Enter")  # the focus is on the last one
+        assert tab.locator("#contrast").get_attribute("aria-pressed") == "true"
+        assert colors(tab) == ["rgb(0, 0, 0)", "rgb(255, 255, 255)"]
+        tab.keyboard.press("Enter")
+        assert colors(tab) != ["rgb(0, 0, 0)", "rgb(255, 255, 255)"]
         tab.keyboard.press("Escape")
         tab.wait_for_selector("#go-on")
         check_screen(tab, ("button", "Go on"))

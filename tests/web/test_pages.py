@@ -22,6 +22,7 @@ from botorch_binary_context.experiment import (
     Context,
     Duels,
     Experiment,
+    NamedGoal,
     NamedSpace,
     PassFail,
     Real,
@@ -30,6 +31,7 @@ from botorch_binary_context.experiment import (
     Trial,
 )
 from botorch_binary_context.experiment.demo import demo_settings, simulated_person
+from botorch_binary_context.experiment.summary import summarize
 from botorch_binary_context.web.desk import Desk
 from botorch_binary_context.web.guard import Role
 from botorch_binary_context.web.pages import Page
@@ -347,9 +349,12 @@ def test_duels_of_images_sounds_and_values(browser: Browser, tmp_path: Path) -> 
         (files / f"{name}.svg").write_text(picture.format(shape))
     write_sound(files / "low note.wav", 1000.0)
     write_sound(files / "high.wav", 4000.0)
+    (files / "old.txt").write_text("It was a dark night.")
+    (files / "new.md").write_text("<b>It</b> was light.")
     kinds = {
         "images": [Categorical("image", ["red.svg", "blue.svg"])],
         "sounds": [Categorical("sound", ["low note.wav", "high.wav"])],
+        "texts": [Categorical("text", ["old.txt", "new.md"])],
         "values": [Real("gain", 0.0, 1.0)],
     }
     paths = [
@@ -377,6 +382,18 @@ def test_duels_of_images_sounds_and_values(browser: Browser, tmp_path: Path) -> 
             assert left == ("first" if trial.outcome == 1 else "second")
             sides.append(left)
         assert set(sides) == {"first", "second"}  # the places are random
+        # Of a picture that was not there yet, there is no reaction time.
+        held: list[Any] = []
+        tab.route("**/*.svg", lambda route: held.append(route))
+        tab.keyboard.press("Escape")
+        tab.click("#go-on")
+        tab.wait_for_selector(".side img", state="attached")
+        tab.keyboard.press("ArrowLeft")
+        wait_for_trial(tab, 6)
+        assert held
+        told = served.lab.desks["images"].experiment.trial(5)
+        assert told.reaction_time == 0.0
+        tab.unroute("**/*.svg")
 
         tab.goto(f"{served.url()}?experiment=sounds")
         tab.click("#start")
@@ -387,11 +404,35 @@ def test_duels_of_images_sounds_and_values(browser: Browser, tmp_path: Path) -> 
         tab.keyboard.press("ArrowRight")  # too early
         tab.keyboard.press("p")
         tab.wait_for_selector(".answer:not(:disabled)")
-        tab.click(".play >> nth=0")  # again
+        tab.evaluate(
+            "() => { const sound = document.querySelector('audio'); window.heard = 0;"
+            "sound.addEventListener('ended', () => (window.heard += 1)); }"
+        )
+        tab.click(".play >> nth=0")
+        tab.wait_for_function("() => window.heard === 1")  # once more
+        tab.keyboard.press("Escape")
+        tab.wait_for_selector("#go-on")
+        tab.keyboard.press("p")  # is silent during the pause
+        assert tab.locator("audio").count() == 0
+        tab.keyboard.press("Enter")
+        for key in "qp":  # both are to be heard again
+            tab.wait_for_selector(".answer:disabled")
+            tab.keyboard.press(key)
+            tab.wait_for_function(
+                "place => document.querySelectorAll('audio')[place].ended",
+                arg="qp".index(key),
+            )
+        tab.wait_for_selector(".answer:not(:disabled)")
         tab.keyboard.press("ArrowRight")
         wait_for_trial(tab, 2)
         trial = served.lab.desks["sounds"].experiment.trial(1)
         assert trial.extra["page.left"] == ("second" if trial.outcome == 1 else "first")
+
+        tab.goto(f"{served.url()}?experiment=texts")
+        tab.click("#start")
+        contents = {"It was a dark night.", "<b>It</b> was light."}
+        tab.wait_for_function("() => document.querySelector('.text')?.textContent")
+        assert set(tab.locator(".stage").all_inner_texts()) <= contents
 
         (files / "stimulus.js").write_text(
             "export default (stage, values) => {"
@@ -613,6 +654,43 @@ def test_the_experimenter_watches_live(browser: Browser, tmp_path: Path) -> None
         assert len(lines) == 10
         link = tab.get_attribute("text=Page for participants", "href")
         assert link == f"/{served.token()}/"
+        close(tab)
+
+
+def test_the_experimenter_sees_what_is_measured(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Where no parameters are to be chosen: one threshold, or a map of them."""
+    alone = threshold_settings(20)
+    map_of_gains = pass_fail(
+        hyperparameters={**FIXED, "slope": 2.0}, goal=NamedGoal("map"), rule="map-eavc"
+    )
+    paths = []
+    for name, settings in (("alone", alone), ("map", map_of_gains)):
+        paths.append(create(tmp_path / f"{name}.journal", settings))
+        with Experiment.open(paths[-1]) as experiment:
+            for _ in range(3):
+                trial = experiment.ask()
+                experiment.tell(trial.id, trial.id != 2)
+    with serving(paths) as served:
+        tab = open_page(browser, served.url(Role.EXPERIMENTER), viewport=DESKTOP)
+        for i, path in enumerate(paths):
+            panel = tab.locator(".panel").nth(i)
+            panel.locator("text=Measured after 3").wait_for(timeout=300_000)
+            text = panel.inner_text()
+            assert "How sure it is" in text
+            assert panel.locator(".warning").count() == 0
+            shown = panel.locator("tbody tr").all_inner_texts()
+            with Experiment.open(path) as experiment:
+                found = summarize(experiment, experiment.recommend(), {})
+            if found["map"] is None:
+                assert "Threshold of size" in text
+                assert f"{found['success_probability']['mean']:.3g}" in text
+            else:
+                assert len(shown) == len(found["map"]) == 9
+                places = [place["parameters"]["gain"] for place in found["map"]]
+                gains = [row.split()[1].rstrip(",") for row in shown]
+                assert [float(gain) for gain in gains] == pytest.approx(places)
         close(tab)
 
 

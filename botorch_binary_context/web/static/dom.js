@@ -64,9 +64,12 @@ export function formatValues(values) {
     .join(", ");
 }
 
-// When the browser has painted what is on the page now.
-export function painted() {
-  return new Promise((resolve) => {
+// When the browser has painted what is on the page now, with all images.
+export async function painted() {
+  const images = [...document.images];
+  // One that cannot be loaded is not waited for.
+  await Promise.all(images.map((image) => image.decode().catch(() => {})));
+  await new Promise((resolve) => {
     requestAnimationFrame(() => requestAnimationFrame(resolve));
   });
 }

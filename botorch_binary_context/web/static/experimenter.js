@@ -1,7 +1,7 @@
 // The page of the experimenter: how far each experiment is, live.
 
 import { request, requestPatiently } from "./client.js";
-import { announce, element, find, formatNumber, sleep } from "./dom.js";
+import { announce, element, find, formatNumber, formatValues, sleep } from "./dom.js";
 import { text } from "./strings.js";
 
 const INTERVAL = 1000; // milliseconds
@@ -18,7 +18,7 @@ class Panel {
     this.name = name;
     this.path = `experiments/${encodeURIComponent(name)}`;
     this.reported = null; // the revision of the last report
-    this.values = []; // the value of going on after so many answers
+    this.values = []; // what it is worth to go on after so many answers, if known
     this.state = element("span", { class: "state" });
     this.counts = element("span", { class: "counts" });
     this.toggle = element("button", { onclick: () => this.stopOrResume() });
@@ -89,10 +89,13 @@ class Panel {
   async update() {
     try {
       const found = await request(`${this.path}/recommend`);
-      this.values.push([found.num_answers, found.value_of_next_trial]);
+      const { value } = goingOn(found);
+      if (value !== null) {
+        this.values.push([found.num_answers, value]);
+      }
       this.report.replaceChildren(...this.describe(found));
       await this.draw(found.num_answers);
-      announce(text("recommendedAfter", { number: found.num_answers }));
+      announce(text("reportedAfter", { number: found.num_answers }));
     } catch (error) {
       this.report.replaceChildren(element("p", { class: "warning" }, error.message));
     }
@@ -114,57 +117,99 @@ class Panel {
   }
 
   describe(found) {
-    const number = found.num_answers;
-    return [
+    const parts = [
       ...found.warnings.map((warning) => element("p", { class: "warning" }, warning)),
+      describeFound(found),
+    ];
+    if (found.map === null) {
+      parts.push(element("div", {}, element("h3", {}, text("expected")), factTable(found)));
+    }
+    const { title, value, meaning } = goingOn(found);
+    const amount = value === null ? text("notKnown") : formatShort(value);
+    parts.push(
       element(
         "div",
         {},
-        element("h3", {}, text("recommendedAfter", { number })),
-        parameterTable(found),
-      ),
-      element("div", {}, element("h3", {}, text("expected")), factTable(found)),
-      element(
-        "div",
-        {},
-        element("h3", {}, text("goingOn")),
-        element(
-          "p",
-          {},
-          element("strong", {}, formatShort(found.value_of_next_trial)),
-          ` ${text("goingOnText")}`,
-        ),
+        element("h3", {}, title),
+        element("p", {}, element("strong", {}, amount), ` ${meaning}`),
         this.values.length > 1 ? drawTrend(this.values) : null,
         element("div", { class: "ends" }, ...found.progress.map(describeEnd)),
       ),
-    ];
+    );
+    return parts;
   }
 }
 
+// What is recommended; where no parameters are the best, what is measured.
+function describeFound(found) {
+  const number = found.num_answers;
+  const isMeasured = found.value_of_next_trial === null;
+  const table = found.map === null ? parameterTable(found) : mapTable(found.map);
+  return element(
+    "div",
+    {},
+    element("h3", {}, text(isMeasured ? "measuredAfter" : "recommendedAfter", { number })),
+    Object.keys(found.parameters).length || found.map ? table : null,
+  );
+}
+
+// Whether it is worth going on: by how much the recommendation will improve, or how
+// well the thresholds are known.
+function goingOn(found) {
+  if (found.value_of_next_trial !== null) {
+    const value = found.value_of_next_trial;
+    return { title: text("goingOn"), value, meaning: text("goingOnText") };
+  }
+  const places = found.map ?? [found];
+  const thresholds = places.flatMap((place) => Object.values(place.thresholds));
+  const isKnown = thresholds.every(({ low, high }) => low !== null && high !== null);
+  const widths = thresholds.map(({ low, high }) => Math.abs(high - low));
+  const value = isKnown && widths.length ? Math.max(...widths) : null;
+  return { title: text("howSure"), value, meaning: text("howSureText") };
+}
+
 function parameterTable({ parameters, local_uncertainty: spreads }) {
-  const rows = Object.entries(parameters).map(([name, value]) =>
+  const rows = Object.entries(parameters).map(([name, value]) => [
+    name,
+    element("strong", {}, formatShort(value)),
+    formatSpread(spreads[name]),
+  ]);
+  return makeTable(["parameter", "value", "interval"].map((key) => text(key)), rows);
+}
+
+function mapTable(places) {
+  const names = Object.keys(places[0].thresholds);
+  const rows = places.map(({ parameters, thresholds }) => [
+    formatValues(parameters),
+    ...names.map((name) => formatEstimate(thresholds[name].median, thresholds[name])),
+  ]);
+  const titles = names.map((name) => text("threshold", { name }));
+  return makeTable([text("place"), ...titles], rows);
+}
+
+// The first entry of each row is its heading.
+function makeTable(titles, rows) {
+  const head = titles.map((title) => element("th", { scope: "col" }, title));
+  const body = rows.map(([name, ...cells]) =>
     element(
       "tr",
       {},
       element("th", { scope: "row" }, name),
-      element("td", {}, element("strong", {}, formatShort(value))),
-      element("td", {}, formatSpread(spreads[name])),
+      ...cells.map((cell) => element("td", {}, cell)),
     ),
-  );
-  const titles = ["parameter", "value", "interval"].map((key) =>
-    element("th", { scope: "col" }, text(key)),
   );
   return element(
     "table",
     {},
-    element("thead", {}, element("tr", {}, ...titles)),
-    element("tbody", {}, ...rows),
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...body),
   );
 }
 
 function formatSpread(spread) {
   if (Array.isArray(spread)) {
-    return spread.map(formatShort).join(" to ");
+    const [low, high] = spread.map(formatShort);
+    return text("range", { low, high });
   }
   return Object.entries(spread ?? {})
     .map(([value, share]) => `${value} ${Math.round(100 * share)} %`)
@@ -193,7 +238,8 @@ function factTable(found) {
 }
 
 function formatEstimate(middle, { low, high }) {
-  return `${formatShort(middle)} (${formatShort(low)} to ${formatShort(high)})`;
+  const range = text("range", { low: formatShort(low), high: formatShort(high) });
+  return `${formatShort(middle)} (${range})`;
 }
 
 function formatShort(value) {

@@ -290,8 +290,8 @@ function toggleContrast(event) {
   event.currentTarget.setAttribute("aria-pressed", String(isHigh));
 }
 
-// What a trial is answered by: buttons and keys. It resolves to the outcome and the
-// time since what is on the page now was painted.
+// What a trial is answered by: buttons and keys. It resolves to the choice and the time
+// since what is on the page now was painted; that is negative if it was not.
 export class Answering {
   constructor() {
     this.stop = () => {};
@@ -323,8 +323,8 @@ export class Answering {
       };
       document.addEventListener("keydown", type, { signal });
     });
-    await painted();
-    const begin = performance.now();
+    let begin = Infinity; // an answer to what was not seen takes no time
+    painted().then(() => (begin = performance.now()));
     const { choice, at } = await answered;
     return { choice, seconds: (at - begin) / 1000 };
   }
