@@ -2,9 +2,12 @@ r"""The study of intervals of thresholds, in a small form."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 import torch
+from botorch.exceptions import InputDataError
 
 from benchmarks.studies import threshold_coverage
 from benchmarks.studies.threshold_coverage import format_rows, make_settings, simulate
@@ -17,7 +20,7 @@ def test_simulate(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = simulate(26, 12.0, subjects=3)
     assert frame["trials"].to_list() == [2] * 3 + [8] * 3
     assert (frame["error"] < frame["width"]).sum() > 3
-    early, late = (frame.filter(pl.col("trials") == n)["width"].mean() for n in (2, 8))
+    early, late = (frame.filter(pl.col("trials") == n)["width"].sum() for n in (2, 8))
     assert late < early
 
 
@@ -50,3 +53,8 @@ def test_format_rows() -> None:
         }
     )
     assert "| 75 ± 22 | 0.300 | 0.100 |" in format_rows(frame)
+
+
+def test_report_without_results(tmp_path: Path) -> None:
+    with pytest.raises(InputDataError, match="threshold-coverage has none"):
+        threshold_coverage.write_report(tmp_path)
