@@ -345,7 +345,8 @@ def bernoulli_mutual_information(
     """
     mean, variance = torch.broadcast_tensors(mean, variance)
     h = mean / (1 + variance).sqrt()
-    if isinstance(guess_rate, float) and guess_rate == lapse_rate == 0.0:
+    is_plain = not any(isinstance(r, Tensor) or r for r in (guess_rate, lapse_rate))
+    if is_plain:
         information = probit_entropy(h) - expected_probit_entropy(mean, variance)
         return information.clamp_min(0.0)
     guess = _entropy(guess_rate)

@@ -209,10 +209,13 @@ class TestParameter:
         raw: Any = likelihood.raw_lapse_rate
         raw.data.copy_(double([[-4.0], [0.0]]))
         rates: Any = likelihood.lapse_rate
-        found = likelihood.log_prob(CONTRASTS.expand(2, -1), LABELS)
+        mean = CONTRASTS.expand(2, -1)
+        found = likelihood.log_prob(mean, LABELS)
+        information = likelihood.mutual_information(mean, VARIANCES)
         for i, rate in enumerate(rates.flatten().tolist()):
-            expected = ProbitLikelihood(0.5, rate).log_prob(CONTRASTS, LABELS)
-            near(found[i], expected)
+            one = ProbitLikelihood(0.5, rate)
+            near(found[i], one.log_prob(CONTRASTS, LABELS))
+            near(information[i], one.mutual_information(CONTRASTS, VARIANCES))
 
     def test_errors(self) -> None:
         for guess, lapse in ((-0.1, 0.0), (0.0, 1.0), (0.6, 0.5)):
