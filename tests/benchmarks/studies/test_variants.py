@@ -145,5 +145,5 @@ class TestReports:
         means = regrets.group_by("rule", "variant").agg(pl.col("regret").mean())
         one = means.filter(rule="ucb-ald", variant="one by one")["regret"].item()
         assert one == pytest.approx(0.995, rel=0, abs=0.5e-5)
-        assert "| `ucb-ald` | all |  |  | +50% | 0 of 1 |" in text
-        assert "| `ucb-ald` | Levy | 0.995 | 1.495 | +50% |  |" in text
+        assert "| `ucb-ald` | all |  |  | +50% |  | 0 of 1 |" in text
+        assert "| `ucb-ald` | Levy | 0.995 | 1.495 | +50% | 0.5 |  |" in text
