@@ -15,6 +15,7 @@ import itertools
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import torch
@@ -40,6 +41,7 @@ from botorch_binary_context.experiment.surrogate import (
     INFERENCES,
     last_scheduled_fit,
 )
+from botorch_binary_context.likelihoods import ProbitLikelihood
 from botorch_binary_context.models import (
     ApproximateMarginalLogLikelihood,
     AveragedGP,
@@ -114,13 +116,23 @@ def simulate(
 def make_model(settings: Settings, X: Tensor, Y: Tensor) -> MixedGP:
     """The models of a batch of experiments, as each of them makes its own."""
     prior = make_prior(settings, X.shape[:-2])
-    likelihood = settings.feedback.likelihood()
+    likelihood = _make_likelihood(settings.feedback, X.shape[:-2])
     return MixedGP(
         settings.feedback.observations(X, Y, likelihood),
         covar_module=prior["covariance"],  # pyright: ignore[reportArgumentType]
         mean_module=prior["mean"],  # pyright: ignore[reportArgumentType]
         inference=INFERENCES[settings.inference](),
     ).eval()
+
+
+def _make_likelihood(feedback: Any, batch_shape: torch.Size) -> ProbitLikelihood:
+    """That of the feedback, with a lapse rate for every experiment if it is learned."""
+    return ProbitLikelihood(
+        feedback.guess_rate,
+        feedback.first_lapse_rate,
+        learn_lapse_rate=feedback.learns_lapse_rate,
+        batch_shape=batch_shape,
+    )
 
 
 def _look(settings: Settings, model: MixedGP, n: int, truth: Tensor) -> pl.DataFrame:
@@ -137,7 +149,7 @@ def _look(settings: Settings, model: MixedGP, n: int, truth: Tensor) -> pl.DataF
             found.append(posterior.cdf(0.0)[..., 0, 0])
     below = torch.cat(found, dim=-1).movedim(0, -1)  # subjects x LINE
     center, low, high = (
-        _crossing(below, p) / (LINE - 1)
+        crossing(below, p) / (LINE - 1)
         for p in (0.5, (1 - CREDIBLE) / 2, (1 + CREDIBLE) / 2)
     )
     covered = (low <= position) & (position <= high)
@@ -151,8 +163,16 @@ def _look(settings: Settings, model: MixedGP, n: int, truth: Tensor) -> pl.DataF
     return pl.DataFrame(frame)
 
 
-def _crossing(below: Tensor, probability: float) -> Tensor:
-    """Where the threshold is passed with a probability, as a position on the line."""
+def crossing(below: Tensor, probability: float) -> Tensor:
+    r"""Where the threshold is passed with a probability.
+
+    Args:
+        below: The probabilities to be below it, along a line of contexts.
+        probability: The probability.
+
+    Returns:
+        Positions on the line.
+    """
     margin = torch.finfo(below.dtype).eps
     curve = -torch.special.ndtri(below.clamp(margin, 1 - margin))
     tail = torch.special.ndtri(below.new_tensor(probability))
