@@ -354,7 +354,7 @@ class TestMutualInformation:
         marginal = probit_entropy(mean_ / (1 + variance).sqrt())
         assert float(expected) >= 0.0
         assert float(expected) <= float(marginal) + 1e-15
-        assert float(marginal) <= LN2
+        assert float(marginal) <= LN2 + 1e-15  # a last digit of rounding, as above
 
 
 class TestEntropy:
