@@ -50,8 +50,8 @@ class Mutant(NamedTuple):
 
 def list_mutants(package: Path) -> list[Mutant]:
     """All mutants of the modules of a package, in a fixed order."""
-    from cosmic_ray.ast import ast_nodes, get_ast_from_path
-    from cosmic_ray.plugins import get_operator, operator_names
+    from cosmic_ray.ast import ast_nodes, get_ast_from_path  # pyright: ignore
+    from cosmic_ray.plugins import get_operator, operator_names  # pyright: ignore
 
     names = [
         name
@@ -83,8 +83,8 @@ def without_annotations(code: str) -> str:
 
 def mutate(mutant: Mutant) -> str | None:
     """The code of a mutant, or nothing if it does what the original does."""
-    from cosmic_ray.mutating import mutate_code
-    from cosmic_ray.plugins import get_operator
+    from cosmic_ray.mutating import mutate_code  # pyright: ignore
+    from cosmic_ray.plugins import get_operator  # pyright: ignore
 
     original = mutant.module.read_text(encoding="utf-8")
     operator = get_operator(mutant.operator)()
@@ -193,7 +193,7 @@ def score(package: str, count: int, seed: int, limit: float) -> None:
 
 def main() -> None:
     """Run the program."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("package", help="such as inference or likelihoods")
     parser.add_argument("--count", type=int, default=60, help="mutants to try")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")

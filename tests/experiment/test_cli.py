@@ -250,7 +250,7 @@ class TestImport:
         Experiment.create(tmp_path / "new", unmodelled(space=space)).close()
         with Experiment.open(tmp_path / "old") as experiment:
             shown = experiment.ask()
-            changed = {"@x": 0.25 if shown.values["@x"] > 0.5 else 0.75}
+            changed = {"@x": 0.25 if float(shown.values["@x"]) > 0.5 else 0.75}
             experiment.tell(shown.id, 1, shown=changed, extra=NOTES)
             experiment.ask()  # pending trials are left out
             experiment.exclude(2)
