@@ -16,7 +16,6 @@ from pathlib import Path
 
 import polars as pl
 import torch
-from botorch.exceptions import InputDataError
 from botorch.fit import fit_gpytorch_mll
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
@@ -140,12 +139,7 @@ def write_report(root: Path) -> Path:
         The path of the Markdown file.
     """
     folder = root / NAME
-    frame = store.read_tables(folder)
-    if frame.is_empty():
-        raise InputDataError(
-            f"Expected ``output`` to hold results of the study {NAME!r}, but {folder} "
-            "has none."
-        )
+    frame = store.require_tables(folder)
     sections = [
         f"# The study `{NAME}`\n\nThresholds of observers who lapse, after {TRIALS} "
         f"trials ({frame['subject'].n_unique() // len(LAPSES)} observers in each row "

@@ -134,6 +134,24 @@ def read_tables(folder: Path) -> pl.DataFrame:
     return pl.concat(found) if found else pl.DataFrame()
 
 
+def require_tables(folder: Path) -> pl.DataFrame:
+    r"""The tables of a study that has results.
+
+    Args:
+        folder: The folder of the study.
+
+    Returns:
+        One table, as of :func:`read_tables`.
+    """
+    frame = read_tables(folder)
+    if frame.is_empty():
+        raise InputDataError(
+            f"Expected ``output`` to hold results of the study {folder.name!r}, but "
+            f"{folder} has none."
+        )
+    return frame
+
+
 def _ignore(path: Path, reason: str) -> None:
     warnings.warn(f"Ignoring {path}: {reason}.", BotorchWarning, stacklevel=4)
 
