@@ -3,8 +3,8 @@ Make the README's relative links and picture absolute, as PyPI needs them.
 
     python scripts/make_links_absolute.py https://HOST/OWNER/NAME v0.1.0
 
-rewrites ``README.md`` in place. Run it in the checkout that a release is built from, and
-do not commit the result. Links become ``ADDRESS/blob/TAG/PATH`` and pictures
+rewrites ``README.md`` in place. Run it in the checkout that a release is built from,
+and do not commit the result. Links become ``ADDRESS/blob/TAG/PATH`` and pictures
 ``ADDRESS/raw/TAG/PATH``, the form that GitHub uses.
 """
 
