@@ -11,9 +11,6 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str
     Args:
         header: The names of the columns.
         rows: The rows; ``None`` is an empty cell.
-
-    Returns:
-        The table.
     """
     lines = [
         "| " + " | ".join(header) + " |",

@@ -29,9 +29,6 @@ class ExactModel(Protocol):
             X: A ``batch_shape x q x d`` tensor.
             num_samples: The number of draws.
             seed: The seed of the draws.
-
-        Returns:
-            The posterior.
         """
         ...
 
@@ -57,9 +54,6 @@ def latent_band(model: LatentGP, trials: Tensor, width: float) -> Band:
         model: The model.
         trials: A ``... x d`` tensor.
         width: The number of standard deviations on each side.
-
-    Returns:
-        The band.
     """
     # Points of their own: the covariance between them is not needed.
     posterior = model.posterior(trials.unsqueeze(-2))
@@ -79,9 +73,6 @@ def probability_band(model: LatentGP, candidates: Tensor, width: float) -> Band:
         model: The model.
         candidates: A ``... x q x d`` tensor of trials or duels.
         width: The quantiles, as standard deviations from the mean of the contrast.
-
-    Returns:
-        The band.
     """
     mean, variance = model.moments(candidates)
     likelihood = model.likelihood

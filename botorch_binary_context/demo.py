@@ -103,9 +103,6 @@ def make_model(trials: Tensor, answers: Tensor, patient: RefractionProblem) -> B
         trials: A ``... x n x 3`` tensor.
         answers: A ``... x n x 1`` tensor.
         patient: The patient, of whom the model knows the number of letters.
-
-    Returns:
-        The model.
     """
     return psychometric_gp(
         trials,

@@ -124,9 +124,6 @@ class Functional:
 
         Args:
             rows: A ``batch_shape x (n num_rows) x d`` tensor.
-
-        Returns:
-            The trials.
         """
         return rows if self.num_rows == 1 else rows.unflatten(-2, (-1, self.num_rows))
 

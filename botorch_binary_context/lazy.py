@@ -19,9 +19,6 @@ def load_exported(package: str, name: str) -> Any:
         package: The name of the package.
         name: A name of ``__all__``, ``__all__`` itself, or a module of the package that
             ``exports`` imports.
-
-    Returns:
-        The attribute.
     """
     attributes = vars(sys.modules[package])
     if name == "__all__" or not name.startswith("__"):

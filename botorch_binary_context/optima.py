@@ -80,9 +80,6 @@ def draw_optima(
         circles: The columns of parameters that begin again where they end, counted from
             the first parameter: the way uphill leads past their ends.
 
-    Returns:
-        The draws.
-
     Example:
         >>> averaged = AveragedGP(model)
         >>> draws = draw_optima(averaged, space, recommend(model, space))

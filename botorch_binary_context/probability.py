@@ -40,9 +40,6 @@ def legendre(
         dtype: Their dtype.
         device: Their device.
         number: How many.
-
-    Returns:
-        The nodes and the weights.
     """
     nodes, weights = np.polynomial.legendre.leggauss(number)
     # A tensor made in inference mode could not be used with autograd later.
@@ -63,9 +60,6 @@ def hermite(
         dtype: Their dtype.
         device: Their device.
         number: How many.
-
-    Returns:
-        The nodes and the weights.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(number)
     with torch.inference_mode(False):

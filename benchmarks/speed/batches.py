@@ -66,9 +66,6 @@ def measure_batches(sizes: Iterable[int] = SIZES) -> list[BatchCost]:
 
     Args:
         sizes: The numbers of experiments at once.
-
-    Returns:
-        The costs.
     """
     return [_measure_batch(size) for size in sizes]
 
@@ -105,9 +102,6 @@ def format_batches(costs: Iterable[BatchCost]) -> str:
 
     Args:
         costs: The costs.
-
-    Returns:
-        The table.
     """
     header = ["experiments at once", "each", "each, float32", "float32 is off by"]
     rows = [
@@ -127,9 +121,6 @@ def count_waits(n: int = 60) -> dict[str, int]:
 
     Args:
         n: The number of trials so far.
-
-    Returns:
-        The counts.
     """
     counts = {}
     for rules, model in (

@@ -119,9 +119,6 @@ def format_latencies(rows: Iterable[Latency]) -> str:
 
     Args:
         rows: The latencies.
-
-    Returns:
-        The table.
     """
     lines = ["| answers | ask (processor) | aim | tell | memory |"]
     lines += ["|---:|---:|---:|---:|---:|"]
@@ -257,9 +254,6 @@ def answer(trial: Trial, seed: int) -> bool:
     Args:
         trial: The trial.
         seed: The seed of the luck.
-
-    Returns:
-        The outcome.
     """
     x = torch.tensor(list(trial.parameters.values()), dtype=torch.double)
     difficulty = float(trial.context["difficulty"])

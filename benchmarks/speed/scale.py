@@ -75,9 +75,6 @@ def measure_curves(quick: bool = False) -> list[Curve]:
 
     Args:
         quick: Whether to leave out the largest numbers of trials.
-
-    Returns:
-        The curves.
     """
     some = SMALL if quick else (*SMALL, 2000)
     all_sizes = SMALL if quick else (*SMALL, 2000, LARGEST)
@@ -152,9 +149,6 @@ def format_curves(curves: Iterable[Curve]) -> str:
 
     Args:
         curves: The curves.
-
-    Returns:
-        The table.
     """
     curves = list(curves)
     sizes = sorted({n for curve in curves for n in curve.sizes})

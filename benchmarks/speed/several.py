@@ -50,9 +50,6 @@ def measure_costs(repeats: int = REPEATS) -> list[Cost]:
 
     Args:
         repeats: How often each suggestion is made; the median counts.
-
-    Returns:
-        The costs.
     """
     kinds: list[tuple[str, LatentGP, list[str]]] = [
         ("pass/fail", binary_model(NUM_TRIALS), list(BINARY_RULES)),
@@ -84,9 +81,6 @@ def format_costs(costs: list[Cost]) -> str:
 
     Args:
         costs: What :func:`measure_costs` found.
-
-    Returns:
-        The table.
     """
     lines = [f"| trials | rule | one | {SEVERAL} at once | in single suggestions |"]
     lines += ["|---|---|---:|---:|---:|"]

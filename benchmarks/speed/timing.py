@@ -80,9 +80,6 @@ def format_table(rows: Iterable[Comparison]) -> str:
 
     Args:
         rows: The comparisons.
-
-    Returns:
-        The table.
     """
     lines = ["| job | ours | peer | peer's time | peer / ours | aim |"]
     lines += ["|---|---:|---|---:|---:|---|"]

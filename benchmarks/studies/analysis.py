@@ -146,9 +146,6 @@ def analyze(study: Study, root: Path) -> Analysis:
     Args:
         study: The study.
         root: The folder of all results.
-
-    Returns:
-        The analysis.
     """
     frame = store.load(root / study.name)
     known = study.rules

@@ -216,9 +216,6 @@ def format_losses(table: pl.DataFrame, names: list[str]) -> str:
     Args:
         table: The results.
         names: The sets.
-
-    Returns:
-        The table in Markdown.
     """
     table = table.filter(pl.col("set").is_in(names))
     models = table["model"].unique(maintain_order=True).to_list()

@@ -188,9 +188,6 @@ def recommend_best(way: str, client: Any, problem: DuelContextProblem) -> Tensor
         way: How duels are chosen.
         client: The client.
         problem: The problem.
-
-    Returns:
-        The parameters.
     """
     if way == OURS:
         from botorch_binary_context.ax import recommend

@@ -62,9 +62,6 @@ def multiplicative_kernel(fitted: Hyperparameters) -> Kernel:
 
     Args:
         fitted: The hyperparameters of the function.
-
-    Returns:
-        The kernel.
     """
     return MultiplicativeContextKernel(fitted.covar_module(), [0])
 
@@ -92,9 +89,6 @@ def load_hyperparameters(name: str) -> Hyperparameters:
 
     Args:
         name: The name of the function.
-
-    Returns:
-        The hyperparameters.
     """
     return hyperparameters.load(name)
 

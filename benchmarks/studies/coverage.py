@@ -446,9 +446,6 @@ def format_coverage(frame: pl.DataFrame) -> str:
 
     Args:
         frame: The results.
-
-    Returns:
-        The table in Markdown.
     """
     keys = ["kind", "quantity", "trials"]
     shares = frame.group_by([*keys, "inference"]).agg(

@@ -151,9 +151,6 @@ def threshold(function: str, seeds: int) -> SettingsProblem:
     Args:
         function: The name of the function.
         seeds: Not used; all seeds have the same problem.
-
-    Returns:
-        The problem.
     """
     problem = ThresholdContextProblem(make_objective(function))
     return _make(problem, "up", PassFail())

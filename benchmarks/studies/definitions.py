@@ -379,9 +379,6 @@ def estimate_cost(function: str, rule: str) -> float:
     Args:
         function: The name of the function.
         rule: The name of the rule.
-
-    Returns:
-        The cost.
     """
     dim = BENCHMARKS[function].dim if function in BENCHMARKS else 2
     return RELATIVE_COST.get(rule, 1.0) * dim

@@ -128,9 +128,6 @@ def make_case(task: Task) -> Case:
 
     Args:
         task: The task.
-
-    Returns:
-        The case.
     """
     study = STUDIES[task.study]
     case = study.case(task.function, task.hyperparameters, task.seeds)

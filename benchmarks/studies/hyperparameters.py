@@ -64,9 +64,6 @@ def load(
         kernel: The kernel, by default the one with the lowest error.
         path: The data file, by default the one of the package.
 
-    Returns:
-        The hyperparameters.
-
     Example:
         >>> covar_module = load("Levy").covar_module()
         >>> load("Levy", kernel=get_benchmark("Levy").kernel)  # the paper's kernel
@@ -86,9 +83,6 @@ def choose(
     Args:
         result: What :func:`compare_kernels` returned.
         kernel: The kernel to take instead.
-
-    Returns:
-        The hyperparameters.
     """
     rmse = {name: fit["rmse"] for name, fit in result.items()}
     chosen = min(rmse, key=rmse.__getitem__) if kernel is None else kernel
@@ -131,9 +125,6 @@ def read(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
 
     Args:
         path: The file, which may not exist yet.
-
-    Returns:
-        The results.
     """
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
 
@@ -196,9 +187,6 @@ def format_choices(choices: Mapping[str, Hyperparameters]) -> str:
 
     Args:
         choices: Hyperparameters by function.
-
-    Returns:
-        The text.
     """
     lines = [
         f"| function | chosen | paper | {' | '.join(KERNELS)} |",

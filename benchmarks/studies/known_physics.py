@@ -67,9 +67,6 @@ def success_probability(
         sphere: The error of the sphere in diopters.
         cylinder: That of the cylinder.
         alternatives: The number of letters to choose from.
-
-    Returns:
-        The probability.
     """
     guess = 1.0 / alternatives
     return guess + (1 - guess) * ndtr(SLOPE * (size - acuity(sphere, cylinder)))

@@ -159,9 +159,6 @@ def format_rows(frame: pl.DataFrame) -> str:
 
     Args:
         frame: The results.
-
-    Returns:
-        The table in Markdown.
     """
     keys = ["alternatives", "lapse", "assumed"]
     rows = []

@@ -210,9 +210,6 @@ def make_model(task: Task, X: Tensor, Y: Tensor) -> LatentGP:
         task: The task.
         X: The trials so far, ``seeds x n x 2``.
         Y: Their outcomes.
-
-    Returns:
-        The model.
     """
     guess = 1 / task.alternatives
     inference = INFERENCES[task.inference]()

@@ -75,9 +75,6 @@ def make_problem(kind: Kind, seeds: int) -> SettingsProblem:
     Args:
         kind: What the problem is.
         seeds: Not used; all seeds have the same problem.
-
-    Returns:
-        The problem.
     """
     problem = MixedDuels(kind)
     return SettingsProblem(problem, partial(Settings, problem.named, Duels()))

@@ -128,9 +128,6 @@ def best_score(function: str, summary: str) -> float:
     Args:
         function: The name of the function.
         summary: What counts.
-
-    Returns:
-        The score.
     """
     return MovingOptimumProblem(make_objective(function), summary).optimal_score
 
@@ -145,9 +142,6 @@ def moving_kernel(fitted: Hyperparameters) -> Kernel:
 
     Args:
         fitted: The hyperparameters of the function.
-
-    Returns:
-        The kernel.
     """
     shift = (1.0 - SPAN) * math.sqrt(sum(x**-2 for x in fitted.lengthscales))
     lengthscales = [1.0 / shift, *(x / SPAN for x in fitted.lengthscales)]

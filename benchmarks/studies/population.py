@@ -88,9 +88,6 @@ def draw_patients(number: int, seed: int) -> Patients:
     Args:
         number: How many.
         seed: The seed of the draw.
-
-    Returns:
-        The patients.
     """
     generator = torch.Generator().manual_seed(seed)
     z = torch.randn(number, 3, dtype=torch.double, generator=generator)
@@ -251,9 +248,6 @@ def format_regrets(table: pl.DataFrame) -> str:
 
     Args:
         table: The results.
-
-    Returns:
-        The table in Markdown.
     """
     letters = table["letters"].unique().sort().to_list()
     rows = []

@@ -60,9 +60,6 @@ def read_bytes(package: Package, path: str) -> bytes:
     Args:
         package: The package.
         path: Where the file is within its archive.
-
-    Returns:
-        The content.
     """
     archive = _archive(package)
     if archive.suffix == ".whl":
@@ -81,9 +78,6 @@ def read_ecdat(name: str) -> pl.DataFrame:
 
     Args:
         name: The name of the set.
-
-    Returns:
-        The table.
     """
     return _read_r("Ecdat", name)
 
@@ -94,9 +88,6 @@ def read_mass(name: str) -> pl.DataFrame:
 
     Args:
         name: The name of the set.
-
-    Returns:
-        The table.
     """
     return _read_r("MASS", name)
 

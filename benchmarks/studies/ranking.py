@@ -50,9 +50,6 @@ def rank_rules(scores: ArrayLike) -> Ranking:
         scores: A ``rules x functions x repetitions x iterations`` array or tensor,
             higher is better.
 
-    Returns:
-        The ranking.
-
     Example:
         >>> rank_rules(torch.rand(4, 34, 40, 60)).borda
     """

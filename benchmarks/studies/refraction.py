@@ -93,9 +93,6 @@ def fit_surrogate(problem: RefractionProblem) -> PaperSurrogate:
 
     Args:
         problem: The patient.
-
-    Returns:
-        The hyperparameters.
     """
     kernel = PaperSurrogate(25.0, 9.0, (2.0, 2.0)).covar_module()
     model = BinaryLaplaceGP(*draw_responses(problem), covar_module=kernel)
@@ -130,9 +127,6 @@ def load(case: str) -> PaperSurrogate:
 
     Args:
         case: The name of a case, which begins with the slope.
-
-    Returns:
-        The hyperparameters.
     """
     slope = parse_slope(case)
     fitted = json.loads(PATH.read_text(encoding="utf-8"))[str(slope)]
@@ -171,9 +165,6 @@ def parse_slope(case: str) -> int:
 
     Args:
         case: The name.
-
-    Returns:
-        The slope.
     """
     return int(case.split(",")[0].removeprefix("slope "))
 
@@ -375,9 +366,6 @@ def centered_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
         name: The name of the case.
         fitted: The hyperparameters of the surrogate.
         seeds: Not used; all seeds have the same prescription.
-
-    Returns:
-        The case.
     """
     problem = RefractionProblem(parse_slope(name), reference_size=PAPER_SIZE)
     return Case(
@@ -397,9 +385,6 @@ def anywhere_case(
         fitted: The hyperparameters of the paper's surrogate.
         seeds: The number of patients.
         patients: The seed of their prescriptions.
-
-    Returns:
-        The case.
     """
     surrogate = SURROGATES[parse_surrogate(name)]
     problem = RefractionProblem(
@@ -430,9 +415,6 @@ def inference_case(
         seeds: The number of patients.
         surrogates: The table that the surrogate is named in.
         patients: The seed of their prescriptions.
-
-    Returns:
-        The case.
     """
     surrogate = surrogates[parse_surrogate(name)]
     problem = RefractionProblem(

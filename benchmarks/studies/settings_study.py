@@ -188,9 +188,6 @@ def make_model(settings: Settings, X: Tensor, Y: Tensor) -> LatentGP:
         settings: The settings.
         X: Encoded trials, ``batch_shape x n x d`` or ``batch_shape x n x 2 x d``.
         Y: Their outcomes, ``batch_shape x n x 1``.
-
-    Returns:
-        The model.
     """
     prior: Any = make_prior(settings, Y.shape[:-2])
     return MixedGP(
@@ -259,9 +256,6 @@ def format_problems(frame: pl.DataFrame, ways: Mapping[str, Any]) -> str:
     Args:
         frame: The results.
         ways: The ways, in the order of the table.
-
-    Returns:
-        The table in Markdown.
     """
     last = frame.filter(pl.col("trials") == pl.col("trials").max())
     finished = [way for way in ways if way in last["way"].unique()]

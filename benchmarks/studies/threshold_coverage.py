@@ -240,9 +240,6 @@ def format_rows(frame: pl.DataFrame) -> str:
 
     Args:
         frame: The results.
-
-    Returns:
-        The table in Markdown.
     """
     keys = ["alternatives", "slope", "trials"]
     rows = []

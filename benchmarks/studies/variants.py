@@ -76,9 +76,6 @@ def load_hyperparameters(name: str) -> Hyperparameters:
 
     Args:
         name: The name of the variant.
-
-    Returns:
-        The hyperparameters.
     """
     return hyperparameters.load(split(name)[0])
 
@@ -90,9 +87,6 @@ def goal_case(name: str, fitted: Hyperparameters, seeds: int) -> Case:
         name: The name of the variant.
         fitted: The hyperparameters of the function.
         seeds: Not used; all seeds have the same problem.
-
-    Returns:
-        The case.
     """
     function, goal = split(name)
     return Case(
@@ -108,9 +102,6 @@ def best_possible(name: str) -> float:
 
     Args:
         name: The name of the variant.
-
-    Returns:
-        The score.
     """
     return best_score(*split(name))
 
@@ -122,9 +113,6 @@ def batch_case(name: str, fitted: Hyperparameters, seeds: int) -> Case:
         name: The name of the variant.
         fitted: The hyperparameters of the function.
         seeds: The number of repetitions.
-
-    Returns:
-        The case.
     """
     function, size = split(name)
     make = benchmark_case(

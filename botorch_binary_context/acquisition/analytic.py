@@ -122,9 +122,6 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
 
         Args:
             pending: The trials, in the layout of ``train_X``, or None.
-
-        Returns:
-            The model.
         """
         self.joint = None
         if pending is None:

@@ -29,9 +29,6 @@ def match_space(space: ContextSpace, model: LatentGP) -> ContextSpace:
     Args:
         space: The box of the trials.
         model: The model.
-
-    Returns:
-        The space.
     """
     dim = model.original_datapoints.shape[-1]
     if space.dim != dim:
@@ -48,9 +45,6 @@ def check_linear(goal: Goal, name: str) -> LinearGoal:
     Args:
         goal: The goal.
         name: The name of what works for linear goals only.
-
-    Returns:
-        The goal.
     """
     if isinstance(goal, LinearGoal):
         return goal
@@ -66,9 +60,6 @@ def only_model(model: Model) -> LatentGP:
 
     Args:
         model: A model of this package, or a ``ModelList`` of one.
-
-    Returns:
-        The model.
     """
     if isinstance(model, ModelList):
         if len(model.models) != 1:

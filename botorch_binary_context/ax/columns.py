@@ -70,9 +70,6 @@ class TrialColumns:
         Args:
             reference: The reference value of each context, in the units of the columns;
                 by default the middle of its range.
-
-        Returns:
-            The space.
         """
         bounds = self.bounds
         dims = sorted(self.context_dims)

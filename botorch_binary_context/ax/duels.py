@@ -30,9 +30,6 @@ def experiment_of(client: Client | AxClient) -> Experiment:
 
     Args:
         client: The client.
-
-    Returns:
-        The experiment.
     """
     return client.experiment if isinstance(client, AxClient) else client._experiment
 
@@ -42,9 +39,6 @@ def strategy_of(client: Client | AxClient) -> GenerationStrategy:
 
     Args:
         client: The client.
-
-    Returns:
-        The strategy.
     """
     if isinstance(client, AxClient):
         return client.generation_strategy

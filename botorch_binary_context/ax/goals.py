@@ -73,9 +73,6 @@ def load_goal(
     Args:
         stored: What :func:`store_goal` returned.
         translate: Takes a context to other units.
-
-    Returns:
-        The goal.
     """
     if stored is None:
         return None

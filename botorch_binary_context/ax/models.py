@@ -239,9 +239,6 @@ def construct_preference_model(
         dataset: The duels and what was preferred.
         search_space_digest: What the columns are.
         surrogate: Not used.
-
-    Returns:
-        The arguments.
     """
     options = ModelOptions(**model_config.model_options)
     columns = TrialColumns(search_space_digest, options.contexts)

@@ -64,9 +64,6 @@ def fit_adapter(client: Client | AxClient) -> Adapter:
 
     Args:
         client: The client.
-
-    Returns:
-        The adapter.
     """
     experiment = experiment_of(client)
     strategy = strategy_of(client)

@@ -207,9 +207,6 @@ def model_config(options: ModelOptions, duels: bool) -> ModelConfig:
     Args:
         options: What the model assumes.
         duels: Whether the trials are duels.
-
-    Returns:
-        The configuration.
     """
     stored = asdict(options)
     return ModelConfig(
@@ -261,9 +258,6 @@ def feasibility_strategy(
         guess_rate: The rate of ones where a trial is not feasible at all.
         lapse_rate: The rate of zeros where it is.
         seed: The seed of the quasi-random trials.
-
-    Returns:
-        The strategy.
 
     Example:
         >>> client.configure_optimization("-cost", outcome_constraints=["ready >= 0.8"])

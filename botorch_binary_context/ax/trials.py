@@ -74,9 +74,6 @@ class ContextTrials(Transform):
 
         Args:
             observation_features: Arms, in the units of the model.
-
-        Returns:
-            The arms.
         """
         if self.config.get("duels", False):
             contexts: Any = self.config.get("contexts", {})
@@ -95,9 +92,6 @@ def translate(adapter: Adapter, contexts: Mapping[str, Any]) -> dict[str, float]
     Args:
         adapter: The adapter, with the transforms before this one.
         contexts: The values in the user's units.
-
-    Returns:
-        The values by their names.
     """
     features = [ObservationFeatures(parameters=dict(contexts))]
     for transform in adapter.transforms.values():

@@ -85,9 +85,6 @@ class Chooser:
         Args:
             purpose: One of ``PURPOSES``.
             number: The number of the trial.
-
-        Returns:
-            The seed.
         """
         words = [self.settings.seed, PURPOSES.index(purpose), number]
         return int(np.random.SeedSequence(words).generate_state(1)[0])
@@ -155,9 +152,6 @@ class Chooser:
             pending: The rows of the pending trials, in the layout of ``train_X``.
             given: What is given about it.
             feasibility: Which trials are feasible, if not all are.
-
-        Returns:
-            The question.
         """
         if self._leaves_nothing(given):
             return given.context, ({},)
@@ -211,9 +205,6 @@ class Chooser:
             pending: The pending trials.
             given: What is given about it.
             feasibility: Which trials are feasible, if not all are.
-
-        Returns:
-            The question.
         """
         contexts = self.settings.space.contexts
         for context, sides in itertools.chain(

@@ -30,9 +30,6 @@ def demo_settings(num_letters: int = NUM_LETTERS) -> Settings:
 
     Args:
         num_letters: How many letters there are to guess from.
-
-    Returns:
-        The settings.
     """
     space = NamedSpace(
         parameters=[Real("sphere", -4.0, 4.0), Real("cylinder", -3.0, 0.0)],

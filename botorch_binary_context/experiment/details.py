@@ -20,9 +20,6 @@ def check_id(trial_id: Any) -> int:
 
     Args:
         trial_id: What was given.
-
-    Returns:
-        The id.
     """
     try:
         if isinstance(trial_id, bool):
@@ -40,9 +37,6 @@ def check_number(name: str, number: Any) -> int:
     Args:
         name: What to call the number in a message.
         number: What was given.
-
-    Returns:
-        The number.
     """
     is_whole = isinstance(number, int) and not isinstance(number, bool)
     if not is_whole or not 1 <= number <= MAX_TRIALS:
@@ -71,9 +65,6 @@ def check_text(name: str, text: Any) -> str:
     Args:
         name: What to call it in a message.
         text: What was given.
-
-    Returns:
-        The text.
     """
     if not isinstance(text, str) or not text.strip():
         raise InputDataError(f"Expected ``{name}`` to be a text, but got {text!r}.")
@@ -85,9 +76,6 @@ def check_time(reaction_time: Any) -> float:
 
     Args:
         reaction_time: What was given.
-
-    Returns:
-        The seconds.
     """
     try:
         seconds = float(reaction_time)

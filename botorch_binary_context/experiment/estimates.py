@@ -73,9 +73,6 @@ def interval(values: Sequence[float], level: float) -> tuple[float, float]:
     Args:
         values: Independent draws.
         level: The probability.
-
-    Returns:
-        The ends.
     """
     tails = [(1 - level) / 2, (1 + level) / 2]
     low, high = np.quantile(values, tails, method="weibull").tolist()

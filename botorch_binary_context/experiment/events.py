@@ -159,9 +159,6 @@ def to_json(value: Any) -> str:
 
     Args:
         value: Plain data.
-
-    Returns:
-        The text.
     """
     return json.dumps(value, ensure_ascii=False, allow_nan=False)
 

@@ -118,9 +118,6 @@ class Experiment(Logbook):
             prior: Earlier experiments, of other subjects, with the same variables. The
                 hyperparameters are those of all of them together; they are kept in the
                 journal as fixed ones.
-
-        Returns:
-            The experiment.
         """
         metadata = {} if metadata is None else metadata
         check_metadata(metadata)
@@ -297,9 +294,6 @@ class Experiment(Logbook):
         r"""The inferred best parameters, and how sure that is.
 
         A warning says so if the answers contradict the settings.
-
-        Returns:
-            The recommendation.
         """
         seed = self._chooser.seed("recommend")
         with computing():

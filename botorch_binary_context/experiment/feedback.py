@@ -374,9 +374,6 @@ def make_feedback(table: Any) -> Feedback:
 
     Args:
         table: A dictionary with the kind, by default "pass/fail", and its keys.
-
-    Returns:
-        The feedback.
     """
     if not isinstance(table, dict):
         raise InputDataError(

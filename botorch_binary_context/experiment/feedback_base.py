@@ -202,9 +202,6 @@ def parse_rate(name: str, rate: Any, highest: float = 1.0, named: str = "") -> f
         rate: What was given.
         highest: What it has to be below.
         named: What else it may be, for the message.
-
-    Returns:
-        The rate.
     """
     try:
         number = float(Fraction(rate) if isinstance(rate, str) else rate)

@@ -154,9 +154,6 @@ class NamedGoal:
 
         Args:
             encoder: The way to the box.
-
-        Returns:
-            The goal.
         """
         if self.kind == MAP:
             return ThresholdMap(self.level)

@@ -59,9 +59,6 @@ class Journal(TrialLog):
             path: Where to make it.
             settings: What the experiment is, as plain data.
             metadata: What is to be known about it, as plain data.
-
-        Returns:
-            The journal.
         """
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as draft:
             tables = make_tables(draft)

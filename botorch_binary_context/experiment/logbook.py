@@ -95,9 +95,6 @@ class Logbook:
         Args:
             path: The journal file.
             timeout: How many seconds to wait while another process makes a change.
-
-        Returns:
-            The experiment.
         """
         return cls(Journal(path, timeout))
 
@@ -191,9 +188,6 @@ class Logbook:
 
         Args:
             trial_id: Its id.
-
-        Returns:
-            The trial.
         """
         return self._journal.trial(check_id(trial_id))
 
@@ -324,9 +318,6 @@ class Logbook:
 
         Args:
             trial_id: The id of an answered trial; by default that of the last answer.
-
-        Returns:
-            The trial.
         """
         number = None if trial_id is None else check_id(trial_id)
         with self._journal.transaction():
@@ -372,9 +363,6 @@ class Logbook:
             rater: Who answered.
             reaction_time: How long the answer took, in seconds.
             extra: Anything else to note, by free names.
-
-        Returns:
-            The trial.
         """
         context, sides = self._check_values("values", values)
         answer = {"outcome": self.feedback.parse(outcome), "used": bool(use)}

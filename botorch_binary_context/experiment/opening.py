@@ -55,9 +55,6 @@ def open_journal(path: Path, read_only: bool, timeout: float) -> sqlite3.Connect
         read_only: Whether it stays as it is. What has to be changed in order to be read
             is changed in memory then.
         timeout: How many seconds to wait while another process makes a change.
-
-    Returns:
-        The connection.
     """
     connection = _connect_somehow(path, read_only, timeout)
     try:

@@ -152,9 +152,6 @@ def widen(lengthscale: float, num_parameters: int) -> float:
     Args:
         lengthscale: The lengthscale of two parameters.
         num_parameters: The number of parameters.
-
-    Returns:
-        The lengthscale.
     """
     return lengthscale * math.sqrt(num_parameters / 2)
 

@@ -73,9 +73,6 @@ class Range:
 
         Args:
             value: A number.
-
-        Returns:
-            The number.
         """
         size = abs(value) if self.scale == "log" else self.high - self.low
         value = round(value, DIGITS - 1 - math.floor(math.log10(size)))
@@ -153,9 +150,6 @@ def check_number(name: str, argument: str, value: Any) -> float:
         name: The name of the variable.
         argument: The name of the argument.
         value: What was given.
-
-    Returns:
-        The number.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not abs(value) <= MAX_SIZE:
@@ -210,9 +204,6 @@ def check_within(
         low: The lower bound.
         high: The upper bound.
         argument: The name of the argument.
-
-    Returns:
-        The number.
     """
     number = check_number(name, argument, value)
     if not low <= number <= high:
@@ -254,9 +245,6 @@ def make_levels(name: str, low: Any, high: Any, step: Any) -> tuple[float, ...]:
         low: The first.
         high: What none of them exceeds.
         step: The step.
-
-    Returns:
-        The numbers.
     """
     check_range(name, low, high, "linear")
     size = check_number(name, "step", step)

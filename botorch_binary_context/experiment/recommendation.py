@@ -462,9 +462,6 @@ def make_recommendation(
         seed: The seed of the draws from the posterior.
         num_answers: The number of answers.
         feasibility: Which parameters are feasible, if not all are.
-
-    Returns:
-        The recommendation.
     """
     encoder = settings.encoder()
     goal = settings.make_goal()

@@ -119,9 +119,6 @@ def make_tables(connection: sqlite3.Connection) -> SealedTables:
 
     Args:
         connection: A database without these tables, within a transaction.
-
-    Returns:
-        The tables.
     """
     for statement in _STATEMENTS:
         connection.execute(statement)

@@ -416,9 +416,6 @@ class Settings:
 
         Args:
             content: The content of a TOML file or of a journal.
-
-        Returns:
-            The settings.
         """
         if not isinstance(content, Mapping):
             raise InputDataError(
@@ -445,9 +442,6 @@ class Settings:
 
         Args:
             path: The file.
-
-        Returns:
-            The settings.
         """
         try:
             with Path(path).open("rb") as file:

@@ -286,9 +286,6 @@ class Encoder:
 
         Args:
             U: The columns of the parameters.
-
-        Returns:
-            The values by their names.
         """
         variables = self.space.parts
         parts = U.split(self._sizes[self.num_contexts :])

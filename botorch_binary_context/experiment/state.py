@@ -74,9 +74,6 @@ class State:
         Args:
             trial_id: The id of a pending trial.
             outcome: Its outcome.
-
-        Returns:
-            The state.
         """
         rest = [trial for trial in self.pending if trial.id != trial_id]
         new = [
@@ -91,9 +88,6 @@ class State:
 
         Args:
             trial: The pending trial.
-
-        Returns:
-            The state.
         """
         pending = [*self.pending, trial]
         return replace(self, num_trials=self.num_trials + 1, pending=pending)

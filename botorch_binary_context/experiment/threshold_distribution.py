@@ -38,9 +38,6 @@ class ThresholdDistribution:
         Args:
             values: The values of the context, the easiest first.
             failing: The probability of each to be harder than the threshold.
-
-        Returns:
-            The distribution.
         """
         grid = failing.new_tensor(values)
         # A harder test is too hard if an easier one is, but for errors of sampling.

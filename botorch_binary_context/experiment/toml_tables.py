@@ -21,9 +21,6 @@ def choose(kinds: Mapping[str, T], name: Any, key: str) -> T:
         kinds: What can be chosen, by its names.
         name: One of the names.
         key: The key whose value the name is, for the message.
-
-    Returns:
-        The choice.
     """
     if not isinstance(name, str) or name not in kinds:
         raise InputDataError(
@@ -58,9 +55,6 @@ def table_of(found: Any, key: str) -> dict[str, Any]:
     Args:
         found: What a key has.
         key: The key, for the message.
-
-    Returns:
-        The table.
     """
     if not isinstance(found, dict):
         raise InputDataError(
@@ -77,9 +71,6 @@ def make(kind: type[T], arguments: Mapping[str, Any], where: str) -> T:
         kind: The dataclass.
         arguments: The table; an error names keys that are unknown or missing.
         where: What the table describes, for the message.
-
-    Returns:
-        The object.
     """
     known: Any = fields(kind)  # pyright: ignore[reportArgumentType]
     needed = [

@@ -99,9 +99,6 @@ class TrialIndex:
 
         Args:
             position: The position of an answer.
-
-        Returns:
-            The number.
         """
         return self._learned.place(position)
 

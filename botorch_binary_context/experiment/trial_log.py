@@ -60,9 +60,6 @@ class TrialLog:
         r"""The trials as they are now; to be called while reading, and used there.
 
         Only what has changed since the last call is read.
-
-        Returns:
-            The trials.
         """
         last = last_number(self._tables)
         if self._seen == 0:
@@ -80,11 +77,7 @@ class TrialLog:
         return sorted({row[3] for row in newer if row[3] is not None})
 
     def revision(self) -> int:
-        r"""The number of the last event, which every change of a trial raises.
-
-        Returns:
-            The number.
-        """
+        r"""The number of the last event, which every change of a trial raises."""
         with self._connection.reading():
             return last_number(self._tables)
 
@@ -101,20 +94,12 @@ class TrialLog:
             return read_events(self._tables, trial_id)
 
     def trials(self) -> list[Trial]:
-        r"""All trials, in the order they were asked.
-
-        Returns:
-            The trials.
-        """
+        r"""All trials, in the order they were asked."""
         with self._connection.reading():
             return self.index().trials
 
     def answered(self) -> list[Trial]:
-        r"""The answered trials, in the order of the answers.
-
-        Returns:
-            The trials.
-        """
+        r"""The answered trials, in the order of the answers."""
         with self._connection.reading():
             return self.index().answered
 
@@ -183,9 +168,6 @@ class TrialLog:
 
         Args:
             trial_id: Its id.
-
-        Returns:
-            The trial.
         """
         return _make_trial(self._row(trial_id))
 

@@ -61,9 +61,6 @@ class Goal(ABC):
             model: The model.
             space: The box of the trials.
             parameters: The parameters.
-
-        Returns:
-            The mean and the variance.
         """
 
     def mean(self, model: LatentGP, space: ContextSpace, parameters: Tensor) -> Tensor:
@@ -73,9 +70,6 @@ class Goal(ABC):
             model: The model.
             space: The box of the trials.
             parameters: The parameters.
-
-        Returns:
-            The mean.
         """
         return self.moments(model, space, parameters)[0]
 
@@ -120,9 +114,6 @@ def success_likelihood(model: LatentGP) -> OutcomeLikelihood:
 
     Args:
         model: A model of pass/fail outcomes, alone or beside other trials.
-
-    Returns:
-        The likelihood.
     """
     for likelihood in (model.likelihood, *model.kinds):
         if likelihood.functional == VALUE:
@@ -164,9 +155,6 @@ def match_contexts(contexts: Tensor, space: ContextSpace, name: str) -> Tensor:
         contexts: A ``... x m`` tensor.
         space: The box of the trials.
         name: The name of the argument.
-
-    Returns:
-        The contexts.
     """
     contexts = contexts.to(space.bounds)
     low, high = space.context_bounds

@@ -76,9 +76,6 @@ class LinearGoal(Goal):
             model: The model.
             space: The box of the trials.
             parameters: The parameters.
-
-        Returns:
-            The mean and the variance.
         """
         return model.moments(self.rows(space, parameters), self.functional)
 
@@ -89,9 +86,6 @@ class LinearGoal(Goal):
             model: The model.
             space: The box of the trials.
             parameters: The parameters.
-
-        Returns:
-            The mean.
         """
         return self.combine(model.posterior_mean(self.rows(space, parameters)), model)
 
@@ -127,9 +121,6 @@ class LinearGoal(Goal):
             space: The box of the trials.
             parameters: The parameters of the challengers.
             incumbent: ``batch_shape x (d - m)`` parameters.
-
-        Returns:
-            The variance.
         """
         weights = self.functional.weights
         contrast = Functional((*weights, *(-weight for weight in weights)))
@@ -280,9 +271,6 @@ def read_weights(
     Args:
         weights: Positive numbers, or None for equal weights.
         number: How many there should be.
-
-    Returns:
-        The weights.
     """
     if weights is None:
         return (1.0 / number,) * number

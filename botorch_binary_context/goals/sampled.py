@@ -160,9 +160,6 @@ class SampledGoal(Goal):
             model: The model.
             space: The box of the trials.
             parameters: The parameters.
-
-        Returns:
-            The mean and the variance.
         """
         return _moments(self.draw(model, space, parameters))
 
@@ -196,9 +193,6 @@ class SampledGoal(Goal):
             space: The box of the trials.
             parameters: The parameters of the challengers.
             incumbent: ``batch_shape x (d - m)`` parameters.
-
-        Returns:
-            The variance.
         """
         rows = contest_rows(self, space, parameters, incumbent)
         first, second = draw_joint_values(model, rows).chunk(2, dim=-1)

@@ -65,9 +65,6 @@ class AverageSuccess(SampledGoal):
             model: The model.
             space: The box of the trials.
             parameters: The parameters.
-
-        Returns:
-            The mean.
         """
         rows = self.rows(space, parameters).movedim(-2, 0).unsqueeze(-2)
         expected = success_likelihood(model).expected_probability
@@ -84,9 +81,6 @@ class AverageSuccess(SampledGoal):
             model: The model.
             space: The box of the trials.
             parameters: The parameters.
-
-        Returns:
-            The mean and the variance.
         """
         likelihood = success_likelihood(model)
         if not isinstance(likelihood, ProbitLikelihood):
@@ -117,9 +111,6 @@ class AverageSuccess(SampledGoal):
             model: The model.
             space: The box of the trials.
             parameters: The parameters.
-
-        Returns:
-            The mean and the variance.
         """
         return self.moments(model, space, parameters)
 
@@ -137,9 +128,6 @@ class AverageSuccess(SampledGoal):
             space: The box of the trials.
             parameters: The parameters of the challengers.
             incumbent: ``batch_shape x (d - m)`` parameters.
-
-        Returns:
-            The variance.
         """
         rows = contest_rows(self, space, parameters, incumbent)
         first, second = draw_joint_values(model, rows).chunk(2, dim=-1)

@@ -90,9 +90,6 @@ class Basis:
 
         Args:
             K: ``batch_shape x n x n``.
-
-        Returns:
-            The basis.
         """
         values, vectors = torch.linalg.eigh(K)
         largest = values[..., -1:] if values.shape[-1] else values
@@ -123,9 +120,6 @@ def sample_contrasts(
         sites: ``τ`` and ``ν`` of an approximation, ``batch_shape x n x 2``.
         num_samples: The number of draws.
         seed: The seed of the draw.
-
-    Returns:
-        The draws.
     """
     with torch.no_grad(), manual_seed(seed):
         chains = _Chains.of(likelihood, prior_mean, K, targets, sites)
@@ -160,9 +154,6 @@ def extend_samples(
         known: Which of the trials the draws know, ``n`` booleans.
         values: The draws of their contrasts, ``num_samples x batch_shape x n'``.
         seed: The seed of the draw.
-
-    Returns:
-        The draws.
     """
     with torch.no_grad(), manual_seed(seed):
         g = _draw_unknown(prior_mean, K, known, values)

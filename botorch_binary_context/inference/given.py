@@ -94,9 +94,6 @@ class GivenContrasts(Inference):
             K: The prior covariance, ``batch_shape x n x n``.
             targets: Not used.
             start: Not used.
-
-        Returns:
-            The posterior.
         """
         values = self.values.to(K).expand_as(prior_mean)
         root = torch.full_like(values, 1.0 / self.noise)

@@ -276,9 +276,6 @@ def evidence_slopes(
         likelihood: The likelihood of the trials.
         targets: Labels, ``batch_shape x n``.
         found: The approximation.
-
-    Returns:
-        The slopes.
     """
     with torch.no_grad():
         K = found.prior_covariance

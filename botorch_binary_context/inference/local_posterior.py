@@ -60,9 +60,6 @@ class LocalPosterior:
             targets: Labels, ``batch_shape x n``.
             sites: The sites.
             marginals: The posterior with these sites.
-
-        Returns:
-            The posterior.
         """
         tau = sites.precision
         variance = marginals.variance
@@ -140,9 +137,6 @@ class LocalPosterior:
 
         Args:
             position: A ``batch_shape x 2 x n`` tensor.
-
-        Returns:
-            The sites.
         """
         precision, weight = (position / self.scale).unbind(dim=-2)
         return Sites(precision, weight + precision * self.marginals.mean)

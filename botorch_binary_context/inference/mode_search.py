@@ -72,9 +72,6 @@ class Curvature:
         Args:
             K: The prior covariance, ``batch_shape x n x n``.
             state: Where the search is.
-
-        Returns:
-            The curvature.
         """
         root = state.derivatives.information.sqrt()
         return cls(root, factorize(K, root))

@@ -64,9 +64,6 @@ class ClampedLikelihood:
             mean: The mean of the contrasts, ``... x n``.
             variance: Their variance, ``... x n``.
             targets: Labels, ``... x n``.
-
-        Returns:
-            The value and the derivatives.
         """
         tilted = self.likelihood.tilted_derivatives(mean, variance, targets)
         curvature = tilted.negative_hessian
@@ -97,9 +94,6 @@ class SelectedLikelihood:
             mean: The mean of the contrasts, ``m x n`` for ``m`` elements.
             variance: Their variance, ``m x n``.
             targets: Labels, ``m x n``.
-
-        Returns:
-            The value and the derivatives.
         """
         # A rate may differ between elements, so that all of them are evaluated.
         tilted = self.likelihood.tilted_derivatives(

@@ -43,9 +43,6 @@ class Sites:
 
         Args:
             stacked: A ``batch_shape x n x 2`` tensor.
-
-        Returns:
-            The sites.
         """
         return cls(*stacked.unbind(dim=-1))
 
@@ -72,9 +69,6 @@ class Sites:
         Args:
             chosen: A boolean ``batch_shape`` tensor.
             other: The sites of the other elements.
-
-        Returns:
-            The sites.
         """
         chosen = chosen.unsqueeze(-1)
         return Sites(
@@ -115,9 +109,6 @@ class Marginals:
             prior_mean: ``m``, ``batch_shape x n``.
             K: The prior covariance, ``batch_shape x n x n``.
             sites: The sites.
-
-        Returns:
-            The posterior.
         """
         root = sites.root()
         cholesky = factorize(K, root)
@@ -212,9 +203,6 @@ class Marginals:
 
         Args:
             sites: The sites.
-
-        Returns:
-            The cavities.
         """
         left = 1 - sites.precision * self.variance
         mean = (self.mean - self.variance * sites.location) / left
@@ -262,9 +250,6 @@ def match_cavity(
         likelihood: The likelihood of the trials.
         cavity: The cavities.
         targets: Labels, ``batch_shape x n``.
-
-    Returns:
-        The sites.
     """
     tilted = likelihood.tilted_derivatives(cavity.mean, cavity.variance, targets)
     curvature = tilted.negative_hessian
@@ -282,9 +267,6 @@ def match_moments(
         marginals: The posterior with the present sites.
         sites: The present sites.
         targets: Labels, ``batch_shape x n``.
-
-    Returns:
-        The new sites.
     """
     return match_cavity(likelihood, marginals.cavity(sites), targets)
 

@@ -377,9 +377,6 @@ def to_slopes(found: SmallPosterior) -> Slopes:
 
     Args:
         found: What was found.
-
-    Returns:
-        The slopes.
     """
     by_mean, by_covariance = found.slopes()
     return Slopes(torch.from_numpy(by_mean), torch.from_numpy(by_covariance))

@@ -95,9 +95,6 @@ class QuestPlusExperiment:
             journal: The file to keep the answers in; by default one that is deleted
                 with the object.
             seed: The seed of what is random; by default a new one.
-
-        Returns:
-            The experiment.
         """
         first = next(iter(stim_domain)) if context is None else context
         if first not in stim_domain:
@@ -231,9 +228,6 @@ class QuestPlusExperiment:
             data: What :meth:`to_json` gave.
             journal: The file to keep the answers in; by default one that is deleted
                 with the object.
-
-        Returns:
-            The experiment.
         """
         content = json.loads(data)
         settings = Settings.from_dict(content["settings"])

@@ -44,9 +44,6 @@ class Intervals:
             upper: The upper edges, of the same shape.
             no_lower: Where the lower edge is ``-∞``, whatever is given.
             no_upper: Where the upper edge is ``+∞``, whatever is given.
-
-        Returns:
-            The intervals.
         """
         reflected = no_upper | (~no_lower & (lower + upper > 0))
         return cls(

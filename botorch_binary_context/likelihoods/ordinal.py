@@ -190,9 +190,6 @@ class OrdinalLikelihood(RatedLikelihood):
         Args:
             mean: The mean of the contrasts.
             variance: Their variance, of the same shape.
-
-        Returns:
-            The mean and the variance.
         """
         threshold, lowest, rise = self._success()
         center, squares = probit_moments(mean - threshold.to(mean), variance)

@@ -104,9 +104,6 @@ def rate_as_float(rate: float | Tensor, name: str) -> float:
     Args:
         rate: The rate.
         name: Its name.
-
-    Returns:
-        The number.
     """
     if not isinstance(rate, Tensor):
         return rate

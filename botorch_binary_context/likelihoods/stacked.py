@@ -113,9 +113,6 @@ class StackedLikelihood:
             mean: The mean of the contrasts, ``... x n``.
             variance: Their variance, ``... x n``.
             targets: Labels, ``... x n``.
-
-        Returns:
-            The value and the derivatives.
         """
         return self._join(
             lambda likelihood: likelihood.tilted_derivatives, mean, variance, targets

@@ -198,9 +198,6 @@ def level_covar_module(variance: float, batch_shape: torch.Size) -> ConstantKern
     Args:
         variance: How far from zero it may be.
         batch_shape: The batch shape of the model.
-
-    Returns:
-        The kernel.
     """
     level = ConstantKernel(batch_shape=batch_shape)
     level.constant = variance * torch.ones_like(level.constant)

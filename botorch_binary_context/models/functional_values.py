@@ -49,9 +49,6 @@ class FunctionalValues:
             model: The model.
             X: The rows of each candidate, ``t x batch_shape x q x d``.
             functional: The functional.
-
-        Returns:
-            The values.
         """
         _check_candidates(functional, X)
         if model.training:

@@ -489,9 +489,6 @@ class LatentGP(TrialModel):
         Args:
             num_samples: The number of draws.
             seed: The seed of the draws.
-
-        Returns:
-            The draws.
         """
         key = num_samples, seed
         if key in self._samples:

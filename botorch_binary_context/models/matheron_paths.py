@@ -26,9 +26,6 @@ def draw_matheron_paths(
         model: The model.
         sample_shape: The shape of the paths.
         kwargs: What stock samplers take besides; not used.
-
-    Returns:
-        The paths.
     """
     # Sample paths are made from models, which must be complete first.
     from botorch_binary_context.sampling.paths import draw_sample_paths

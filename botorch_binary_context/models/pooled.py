@@ -61,9 +61,6 @@ class Columns:
 
         Args:
             by: The number of the others.
-
-        Returns:
-            The columns.
         """
 
         def moved(columns: Sequence[int]) -> tuple[int, ...]:

@@ -125,9 +125,6 @@ class PopulationPrior:
             model: A model made as those of the earlier subjects were, with any batch
                 shape. It is changed.
 
-        Returns:
-            The same model.
-
         Example:
             >>> model = prior.apply(psychometric_gp(train_X, train_Y, space))
         """

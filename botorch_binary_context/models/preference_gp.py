@@ -99,9 +99,6 @@ class PreferenceGP(LatentGP):
             comparisons: Integer pairs of rows of ``datapoints``,
                 ``batch_shape x n x 2``; the first of a pair is preferred to the second.
             kwargs: Further arguments of the constructor.
-
-        Returns:
-            The model.
         """
         if comparisons.shape[-1] != 2 or comparisons.is_floating_point():
             raise InputDataError(

@@ -92,9 +92,6 @@ class Term:
         Args:
             values: The hyperparameters.
             size: The number of rows ``m``.
-
-        Returns:
-            The term.
         """
         scale = math.prod(float(values[id(raw)].item()) for raw in self.scales)
         if self.smooth is None:

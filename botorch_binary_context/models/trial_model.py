@@ -463,9 +463,6 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
 
         Args:
             mode: Whether to train.
-
-        Returns:
-            The model.
         """
         if mode or self.training:
             self._drop_cache()

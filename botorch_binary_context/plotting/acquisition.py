@@ -64,9 +64,6 @@ def plot_acquisition(
         resolution: The number of grid points along each axis.
         ax: The axes to draw on, by default those of a new figure.
 
-    Returns:
-        The axes.
-
     Example:
         >>> acqf = BernoulliMutualInformation(model)
         >>> ax = plot_acquisition(acqf, space, dims=[0, 1])

@@ -53,9 +53,6 @@ def plot_approximation(
         resolution: The number of grid points.
         ax: The axes to draw on, by default those of a new figure.
 
-    Returns:
-        The axes.
-
     Example:
         >>> ax = plot_approximation(model, space)
     """

@@ -70,9 +70,6 @@ def plot_psychometric_curves(
         resolution: The number of points of a curve.
         ax: The axes to draw on, by default those of a new figure.
 
-    Returns:
-        The axes.
-
     Example:
         >>> parameters = torch.stack([recommend(model, space), worst])
         >>> ax = plot_psychometric_curves(model, space, parameters)
@@ -160,9 +157,6 @@ def plot_best_so_far(
         optimum: The largest possible value, shown as a dashed line.
         ax: The axes to draw on, by default those of a new figure.
 
-    Returns:
-        The axes.
-
     Example:
         >>> ax = plot_best_so_far(chosen, label="difficulty chosen")
         >>> ax = plot_best_so_far(random, label="at random", optimum=2.0, ax=ax)
@@ -206,9 +200,6 @@ def plot_contexts(
         space: The box of the trials, to show the reference context as a dashed line.
         context_dim: Which of the ``m`` contexts to show.
         ax: The axes to draw on, by default those of a new figure.
-
-    Returns:
-        The axes.
 
     Example:
         >>> contexts = space.contexts(model.original_datapoints)

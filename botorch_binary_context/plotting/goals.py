@@ -60,9 +60,6 @@ def plot_goal(
         resolution: The number of grid points along each axis.
         ax: The axes to draw on, by default those of a new figure.
 
-    Returns:
-        The axes.
-
     Example:
         >>> ax = plot_goal(model, space, WorstContext([0.2, 0.5, 0.8]))
     """
@@ -108,9 +105,6 @@ def plot_best_setting(
         names: The names of the ``d`` columns of a trial.
         resolution: The number of contexts.
         ax: The axes to draw on, by default those of a new figure.
-
-    Returns:
-        The axes.
 
     Example:
         >>> ax = plot_best_setting(model, space)
@@ -164,9 +158,6 @@ def plot_threshold_map(
         names: The names of the ``d`` columns of a trial.
         resolution: The number of grid points along each axis.
         ax: The axes to draw on, by default those of a new figure.
-
-    Returns:
-        The axes.
 
     Example:
         >>> ax = plot_threshold_map(model, space, level=0.75)

@@ -69,9 +69,6 @@ def plot_posterior_mean(
         resolution: The number of grid points along each axis.
         ax: The axes to draw on, by default those of a new figure.
 
-    Returns:
-        The axes.
-
     Example:
         >>> ax = plot_posterior_mean(model, space)
         >>> ax = plot_posterior_mean(model, space, dims=[2], context=[0.5])
@@ -125,9 +122,6 @@ def plot_success_probability(
         resolution: The number of grid points along each axis.
         ax: The axes to draw on, by default those of a new figure.
 
-    Returns:
-        The axes.
-
     Example:
         >>> ax = plot_success_probability(model, space, context=[0.5])
         >>> ax = plot_success_probability(preferences, space, opponent=[0.2, 0.7])
@@ -163,9 +157,6 @@ def slice_parameters(
         at: The other parameters.
         context: The context, by default the reference context.
         resolution: The number of grid points along each axis.
-
-    Returns:
-        The slice.
     """
     num_parameters = len(space.parameter_dims)
     if dims is None:

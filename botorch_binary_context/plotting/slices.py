@@ -76,9 +76,6 @@ class Slice:
             space: The box of the trials.
             columns: One or two columns.
             resolution: The number of grid values of each.
-
-        Returns:
-            The slice.
         """
         if resolution < 2:
             raise InputDataError(

@@ -42,9 +42,6 @@ def prepare_axes(ax: Axes | None) -> Axes:
 
     Args:
         ax: The axes, or None.
-
-    Returns:
-        The axes.
     """
     if ax is None:
         ax = Figure(figsize=(5.5, 4.2), layout="constrained").subplots()
@@ -92,9 +89,6 @@ def column_names(space: ContextSpace, names: Sequence[str] | None) -> list[str]:
     Args:
         space: The box of the trials.
         names: The names, or None for ``x`` and ``s``, numbered if there are several.
-
-    Returns:
-        The names.
     """
     if names is None:
         found = {}

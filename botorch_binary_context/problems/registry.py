@@ -160,9 +160,6 @@ def get_benchmark(name: str) -> Benchmark:
 
     Args:
         name: The name in the paper.
-
-    Returns:
-        The row.
     """
     if name not in BENCHMARKS:
         raise InputDataError(
@@ -184,9 +181,6 @@ def make_objective(name: str, log: bool = True) -> ScaledObjective:
         name: The name in the paper.
         log: Whether to take ``log1p`` of the functions whose logarithm the authors
             take; no other function changes.
-
-    Returns:
-        The objective.
 
     Example:
         >>> objective = make_objective("Goldstein-Price")

@@ -48,9 +48,6 @@ def widen(options: SearchOptions) -> SearchOptions:
 
     Args:
         options: The effort of a search.
-
-    Returns:
-        The larger effort.
     """
     return replace(options, raw_samples=2 * options.raw_samples)
 

@@ -48,9 +48,6 @@ def fourier_features(
         kernel: A squared exponential or Matérn kernel.
         dim: The number of columns.
         num_features: The number of features, two for each frequency.
-
-    Returns:
-        The features.
     """
     lengthscale = kernel.lengthscale.detach()
     shape = (*kernel.batch_shape, num_features // 2, dim)

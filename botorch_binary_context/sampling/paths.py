@@ -133,9 +133,6 @@ def draw_sample_paths(
             Fourier features.
         max_features: The most features of each stationary part of the kernel.
         seed: The seed of the draw.
-
-    Returns:
-        The paths.
     """
     with torch.no_grad(), manual_seed(seed):
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
@@ -167,9 +164,6 @@ def draw_exact_paths(
         seed: The seed of the draw.
         num_contrasts: The number of draws of what the training trials observe, of which
             the first are taken; the model keeps them for others that ask for as many.
-
-    Returns:
-        The paths.
     """
     with torch.no_grad(), manual_seed(seed):
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
@@ -210,9 +204,6 @@ def draw_weight_space_paths(
         noise: The standard deviation, relative to the prior's, with which the features
             meet the latent values.
         seed: The seed of the draw.
-
-    Returns:
-        The paths.
     """
     with torch.no_grad(), manual_seed(seed):
         _refuse_contests(model)

@@ -42,9 +42,6 @@ def make_app(lab: Lab, access: Access) -> Starlette:
     Args:
         lab: The experiments.
         access: Who may use it.
-
-    Returns:
-        The application.
     """
     middleware = [Middleware(Guard, access=access)]
     if access.origins:

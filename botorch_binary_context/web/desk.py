@@ -189,9 +189,6 @@ class Desk:
         Args:
             client: The name of the client.
             trial_id: The id of the trial.
-
-        Returns:
-            The trial.
         """
         self._check_own(client, trial_id)
         try:
@@ -222,20 +219,12 @@ class Desk:
         return {"trial": self.to_dict(trial)}
 
     def stop(self) -> dict[str, Any]:
-        r"""Ask no more trials.
-
-        Returns:
-            The status.
-        """
+        r"""Ask no more trials."""
         self.ending.stop()
         return self.status()
 
     def resume(self) -> dict[str, Any]:
-        r"""Ask trials again after :meth:`stop`, or beyond an end of the settings.
-
-        Returns:
-            The status.
-        """
+        r"""Ask trials again after :meth:`stop`, or beyond an end of the settings."""
         self.ending.resume()
         return self.status()
 

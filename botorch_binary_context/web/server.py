@@ -65,9 +65,6 @@ def find_place(
         origins: Further origins whose pages may use the JSON interface.
         tokens: A file to keep the tokens in, so that addresses stay the same; by
             default the tokens are new.
-
-    Returns:
-        The place.
     """
     _check_host(host)
     if not 0 <= port < 2**16:
@@ -146,9 +143,6 @@ def make_server(lab: Lab, place: Place) -> uvicorn.Server:
     Args:
         lab: The experiments.
         place: Where it is to be.
-
-    Returns:
-        The server.
     """
     config = uvicorn.Config(
         make_app(lab, place.access),

@@ -19,9 +19,6 @@ def describe_summary(best: Recommendation, data: Mapping[str, Any]) -> list[str]
     Args:
         best: The recommendation.
         data: What :func:`.summarize` makes of it.
-
-    Returns:
-        The lines.
     """
     lines = describe_best(best)
     estimate, loss, at = data["success_probability"], data["expected_loss"], data["at"]

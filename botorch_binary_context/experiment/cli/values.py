@@ -20,9 +20,6 @@ def parse_values(
         option: The option, for the message.
         pairs: Texts such as "size=0.3".
         variables: The parameters or contexts that may be named.
-
-    Returns:
-        The values by their names.
     """
     texts = _split(option, pairs, list(variables))
     if not texts:

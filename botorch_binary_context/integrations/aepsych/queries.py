@@ -59,9 +59,6 @@ class Query:
 
         Args:
             trials: The contexts and the parameters of each.
-
-        Returns:
-            The values.
         """
         rows = [self._encoder.encode(context, [side]) for context, side in trials]
         return self._values(torch.cat(rows)).tolist()

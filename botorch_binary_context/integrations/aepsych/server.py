@@ -71,9 +71,6 @@ class AEPsychEndpoint(socketserver.ThreadingTCPServer):
 
         Args:
             text: The message.
-
-        Returns:
-            The answer.
         """
         try:
             request = json.loads(text)

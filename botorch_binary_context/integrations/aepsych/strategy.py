@@ -60,9 +60,6 @@ class Strategy:
         Args:
             path: The journal to make.
             configuration: What it is.
-
-        Returns:
-            The experiment.
         """
         given = configuration.sections.get("metadata", {})
         metadata = {**given, CONFIGURATION: configuration.text}
@@ -131,11 +128,7 @@ class Strategy:
     # Trials
 
     def num_answers(self) -> int:
-        r"""How many answers there are.
-
-        Returns:
-            The number.
-        """
+        r"""How many answers there are."""
         return sum(t.status == "answered" for t in self.experiment.trials)
 
     def _num_asked(self) -> int:
@@ -152,11 +145,7 @@ class Strategy:
         return min(max(index, self._num_finished), len(sizes) - 1)
 
     def current_name(self) -> str:
-        r"""The name of the strategy at work.
-
-        Returns:
-            The name.
-        """
+        r"""The name of the strategy at work."""
         return self.strategy_names[self._current_index()]
 
     def finish(self) -> tuple[str, int]:
@@ -187,9 +176,6 @@ class Strategy:
         Args:
             number: How many.
             fixed: The values of contexts that are given.
-
-        Returns:
-            The points.
         """
         given = self._check_fixed(fixed)
         trials = self.experiment.ask(number, context=given or None)
@@ -224,9 +210,6 @@ class Strategy:
 
         Args:
             points: What is shown in each trial, by our names, or single points.
-
-        Returns:
-            The points.
         """
         config: dict[str, list[Any]] = {}
         order = (
@@ -349,9 +332,6 @@ class Strategy:
 
         Args:
             constraints: The values by the names or AEPsych's positions.
-
-        Returns:
-            The values by the names.
         """
         if not isinstance(constraints, Mapping):
             raise InputDataError(

@@ -389,11 +389,7 @@ class BinaryContextHandler(SavingHandler):
         return high - low if getDifference else [low, high]
 
     def recommend(self) -> Recommendation:
-        r"""The best parameters so far, and how sure that is.
-
-        Returns:
-            The recommendation.
-        """
+        r"""The best parameters so far, and how sure that is."""
         return self.experiment.recommend()
 
     def simulate(self, tActual: float) -> int:

@@ -61,9 +61,6 @@ def quest_handler(
         name: The name of the loop.
         autoLog: Kept for PsychoPy.
         seed: The seed of what is random; by default a new one.
-
-    Returns:
-        The handler.
     """
     reach = 3.0 * startValSd if range is None else range / 2.0
     intensity = Context(

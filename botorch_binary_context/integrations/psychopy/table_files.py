@@ -105,9 +105,6 @@ def write_excel(
         sheet: The name of the sheet.
         append: Whether the sheet is added to a file that exists.
         collision: As in :func:`find_path`, if it is not.
-
-    Returns:
-        The path.
     """
     try:
         from openpyxl import Workbook, load_workbook
@@ -140,9 +137,6 @@ def write_json(
         file_name: The name of the file.
         collision: As in :func:`find_path`.
         encoding: The encoding.
-
-    Returns:
-        The path.
     """
     path = find_path(file_name, ".json", collision)
     path.write_text(json.dumps(content, default=str, indent=1), encoding=encoding)

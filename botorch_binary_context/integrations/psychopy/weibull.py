@@ -30,9 +30,6 @@ def weibull(
         guess_rate: The probability ``g`` of passing the hardest test.
         lapse_rate: The probability ``l`` of failing the easiest one.
         threshold_probability: That at the threshold, by default halfway between.
-
-    Returns:
-        The probability.
     """
     span = 1.0 - guess_rate - lapse_rate
     share = 0.5
