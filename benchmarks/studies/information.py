@@ -15,6 +15,7 @@ import argparse
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -25,10 +26,9 @@ from botorch.models.transforms.input import Normalize
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from benchmarks.studies import store
 from benchmarks.studies.experiment import FIT_OPTIONS, derive_seed
 from benchmarks.studies.maps import contrast_sensitivity
-from benchmarks.studies.report_file import read_conclusions, write_sections
+from benchmarks.studies.table_study import Job, add_study, write_tables
 from benchmarks.tables import format_table
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.inference import Laplace
@@ -329,19 +329,17 @@ def tasks(seeds: int) -> Iterator[Task]:
         yield Task(problem, answers, seeds)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    r"""Run the tasks that are not finished, and write the report.
+def jobs(seeds: int) -> Iterator[Job]:
+    r"""What :func:`tasks` lists, by name.
 
     Args:
-        arguments: The parsed command line.
+        seeds: The number of repetitions.
+
+    Yields:
+        The jobs.
     """
-    folder = arguments.output / NAME
-    for task in tasks(arguments.seeds):
-        path = store.result_path(folder, task.name, NAME)
-        if not path.exists():
-            store.save(run_task(task), path)
-            print(f"{NAME}: {task.name} is finished", flush=True)
-    print(write_report(arguments.output))
+    for task in tasks(seeds):
+        yield task.name, partial(run_task, task)
 
 
 def write_report(root: Path) -> Path:
@@ -353,18 +351,19 @@ def write_report(root: Path) -> Path:
     Returns:
         The path of the Markdown file.
     """
-    folder = root / NAME
-    frame = store.read_tables(folder)
-    sections = [
+    return write_tables(root / NAME, _describe)
+
+
+def _describe(frame: pl.DataFrame) -> list[str]:
+    """The sections of the report."""
+    return [
         f"# The study `{NAME}`\n\nThe mean loss of the recommended parameters, in "
         "units of the context, after some trials "
         f"({frame['seed'].n_unique()} observers, with standard errors), and after how "
         "many trials richer answers have the mean loss that plain ones have at the "
         f"end. `python -m benchmarks {NAME}` makes it.",
-        read_conclusions(folder),
         _format(frame),
     ]
-    return write_sections(folder, sections)
 
 
 def _format(frame: pl.DataFrame) -> str:
@@ -413,7 +412,6 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     Args:
         commands: Where to add it.
     """
-    parser = commands.add_parser(NAME, help="what richer answers are worth")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--output", type=Path, default=store.RESULTS)
-    parser.set_defaults(run=run)
+    add_study(
+        commands, NAME, "what richer answers are worth", SEEDS, jobs, write_report
+    )

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -20,8 +22,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from benchmarks.studies import store
-from benchmarks.studies.report_file import read_conclusions, write_sections
+from benchmarks.studies.table_study import Job, run_missing, write_tables
 from benchmarks.studies.threshold_coverage import LINE, crossing, make_model
 from benchmarks.tables import format_table
 from botorch_binary_context.experiment import Context, NamedSpace, PassFail, Settings
@@ -117,16 +118,27 @@ def run(arguments: argparse.Namespace) -> None:
     Args:
         arguments: The parsed command line.
     """
-    folder = arguments.output / NAME
-    subjects = arguments.seeds or SUBJECTS
+    run_missing(arguments.output / NAME, jobs(arguments.seeds or SUBJECTS))
+
+
+def jobs(subjects: int) -> Iterator[Job]:
+    r"""Every assumption about every group of observers.
+
+    Args:
+        subjects: The observers of each lapse rate.
+
+    Yields:
+        The jobs.
+    """
     for cell in itertools.product(SETS, ALTERNATIVES, ASSUMED):
-        group, alternatives, assumed = cell
-        path = store.result_path(folder, f"{group} {alternatives} {assumed}", NAME)
-        if store.read_table(path) is not None:
-            continue
-        frame = simulate(alternatives, assumed, SETS[group], subjects)
-        store.save(frame.with_columns(group=pl.lit(group)), path)
-        print(f"{NAME}: {cell} is finished", flush=True)
+        yield " ".join(map(str, cell)), partial(_simulate_group, *cell, subjects)
+
+
+def _simulate_group(
+    group: str, alternatives: int, assumed: float | str, subjects: int
+) -> pl.DataFrame:
+    frame = simulate(alternatives, assumed, SETS[group], subjects)
+    return frame.with_columns(group=pl.lit(group))
 
 
 def write_report(root: Path) -> Path:
@@ -138,20 +150,22 @@ def write_report(root: Path) -> Path:
     Returns:
         The path of the Markdown file.
     """
-    folder = root / NAME
-    frame = store.require_tables(folder)
+    return write_tables(root / NAME, _describe)
+
+
+def _describe(frame: pl.DataFrame) -> list[str]:
+    """The sections of the report."""
     sections = [
         f"# The study `{NAME}`\n\nThresholds of observers who lapse, after {TRIALS} "
         f"trials ({frame['subject'].n_unique() // len(LAPSES)} observers in each row "
         "and set), by models that assume a lapse rate or learn it. Errors are means "
         "with their standard errors, in shares of the range; widths are medians. "
         f"`python -m benchmarks run {NAME}` makes it.",
-        read_conclusions(folder),
     ]
     for group in SETS:
         part = frame.filter(pl.col("group") == group)
         sections.append(f"## The observers for {group}\n\n{format_rows(part)}")
-    return write_sections(folder, sections)
+    return sections
 
 
 def format_rows(frame: pl.DataFrame) -> str:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -19,9 +21,9 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from benchmarks.studies import maps, store
+from benchmarks.studies import maps
 from benchmarks.studies.experiment import derive_seed
-from benchmarks.studies.report_file import read_conclusions, write_sections
+from benchmarks.studies.table_study import Job, add_study, write_tables
 from benchmarks.tables import format_table
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -137,19 +139,18 @@ def _estimate(task: maps.Task, model: LatentGP, inference: str) -> pl.DataFrame:
     )
 
 
-def run(arguments: argparse.Namespace) -> None:
-    r"""Run what is not finished, and write the report.
+def jobs(seeds: int) -> Iterator[Job]:
+    r"""Every variant on every function.
 
     Args:
-        arguments: The parsed command line.
+        seeds: The number of repetitions.
+
+    Yields:
+        The jobs.
     """
-    folder = arguments.output / NAME
     for function, variant in product(FUNCTIONS, VARIANTS):
-        path = store.result_path(folder, f"{function} {variant.name}", NAME)
-        if not path.exists():
-            store.save(run_variant(function, variant, arguments.seeds), path)
-            print(f"{NAME}: {function}, {variant.name} is finished", flush=True)
-    print(write_report(arguments.output))
+        name = f"{function} {variant.name}"
+        yield name, partial(run_variant, function, variant, seeds)
 
 
 def write_report(root: Path) -> Path:
@@ -161,19 +162,20 @@ def write_report(root: Path) -> Path:
     Returns:
         The path of the Markdown file.
     """
-    folder = root / NAME
-    frame = store.read_tables(folder)
-    sections = [
+    return write_tables(root / NAME, _describe)
+
+
+def _describe(frame: pl.DataFrame) -> list[str]:
+    """The sections of the report."""
+    return [
         "# Why chosen trials may end behind Sobol points\n\nThe error of the threshold "
         "in percent of the range of the context, with two alternatives, "
         f"{frame['seed'].n_unique()} seeds with standard errors, estimated by "
         "Laplace's method and by expectation propagation from the same trials. Repeats "
         f"are trials with another one within {APART:g}. Trials are chosen on Laplace's "
         f"method but where it is said. `python -m benchmarks {NAME}` makes it.",
-        read_conclusions(folder),
         *(_format(frame, function) for function in FUNCTIONS),
     ]
-    return write_sections(folder, sections)
 
 
 def _format(frame: pl.DataFrame, function: str) -> str:
@@ -207,7 +209,6 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     Args:
         commands: Where to add it.
     """
-    parser = commands.add_parser(NAME, help="why chosen trials may end behind")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--output", type=Path, default=store.RESULTS)
-    parser.set_defaults(run=run)
+    add_study(
+        commands, NAME, "why chosen trials may end behind", SEEDS, jobs, write_report
+    )

@@ -18,6 +18,7 @@ import argparse
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 
@@ -26,9 +27,8 @@ import torch
 from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
-from benchmarks.studies import store
 from benchmarks.studies.experiment import FIT_OPTIONS, derive_seed
-from benchmarks.studies.report_file import read_conclusions, write_sections
+from benchmarks.studies.table_study import Job, add_study, write_tables
 from benchmarks.tables import format_table
 from botorch_binary_context.bands import first_fall
 from botorch_binary_context.context import ContextSpace
@@ -273,19 +273,17 @@ def tasks(seeds: int) -> Iterator[Task]:
         yield Task("contrast", 2, "laplace", rule, seeds)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    r"""Run the tasks that are not finished, and write the report.
+def jobs(seeds: int) -> Iterator[Job]:
+    r"""What :func:`tasks` lists, by name.
 
     Args:
-        arguments: The parsed command line.
+        seeds: The number of repetitions.
+
+    Yields:
+        The jobs.
     """
-    folder = arguments.output / NAME
-    for task in tasks(arguments.seeds):
-        path = store.result_path(folder, task.name, NAME)
-        if not path.exists():
-            store.save(run_task(task), path)
-            print(f"{NAME}: {task.name} is finished", flush=True)
-    print(write_report(arguments.output))
+    for task in tasks(seeds):
+        yield task.name, partial(run_task, task)
 
 
 def write_report(root: Path) -> Path:
@@ -297,20 +295,21 @@ def write_report(root: Path) -> Path:
     Returns:
         The path of the Markdown file.
     """
-    folder = root / NAME
-    frame = store.read_tables(folder)
-    sections = [
+    return write_tables(root / NAME, _describe)
+
+
+def _describe(frame: pl.DataFrame) -> list[str]:
+    """The sections of the report."""
+    return [
         f"# The study `{NAME}`\n\nThe mean error of the threshold, as a share of the "
         "range of the context, and the expected absolute volume error, both in "
         f"percent, after some trials ({frame['seed'].n_unique()} seeds, with standard "
         f"errors). `python -m benchmarks {NAME}` makes it.",
-        read_conclusions(folder),
         _compare(frame),
         _format(frame, "threshold", 0.5),
         _format(frame, "volume", 1.0),
         _format(frame, "brier", 1.0),
     ]
-    return write_sections(folder, sections)
 
 
 def answers_needed(frame: pl.DataFrame, column: str) -> pl.DataFrame:
@@ -393,7 +392,6 @@ def add_command(commands: argparse._SubParsersAction) -> None:
     Args:
         commands: Where to add it.
     """
-    parser = commands.add_parser(NAME, help="how fast thresholds are learned")
-    parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--output", type=Path, default=store.RESULTS)
-    parser.set_defaults(run=run)
+    add_study(
+        commands, NAME, "how fast thresholds are learned", SEEDS, jobs, write_report
+    )

@@ -27,7 +27,7 @@ from benchmarks.studies.experiment import (
     draw_randomness,
     make_case,
 )
-from benchmarks.studies.report_file import read_conclusions, write_sections
+from benchmarks.studies.table_study import write_tables
 from benchmarks.tables import format_table
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
@@ -340,24 +340,26 @@ def write_report(root: Path) -> Path:
     Returns:
         The path of the Markdown file.
     """
-    folder = root / NAME
-    frame = store.read_tables(folder)
+    return write_tables(root / NAME, _describe)
+
+
+def _describe(frame: pl.DataFrame) -> list[str]:
+    """The sections of the report."""
     rows = []
     for key, group in frame.group_by(["study", "criterion"], maintain_order=True):
         loss = group["loss"]
         lost = int((loss > LIMIT).sum())
         seconds = group["seconds"].mean()
-        share, worst = f"{lost} of {len(loss)}", f"{100 * loss.max():.1f} %"  # pyright: ignore
+        share = f"{lost} of {len(loss)}"
+        worst = f"{100 * loss.max():.1f} %"  # pyright: ignore
         rows.append([f"`{key[1]}`", key[0], share, worst, f"{1000 * seconds:.0f}"])  # pyright: ignore
     header = ["criterion", "study", "more than 1 % lost", "largest loss", "ms"]
-    sections = [
+    return [
         "# Searches\n\nWhat the searches of rules lose against a dense multi-start, "
         f"in units of the range of the criterion, on {len(FUNCTIONS)} functions. "
         f"`python -m benchmarks {NAME}` makes it.",
-        read_conclusions(folder),
         format_table(header, rows),
     ]
-    return write_sections(folder, sections)
 
 
 def add_command(commands: argparse._SubParsersAction) -> None:

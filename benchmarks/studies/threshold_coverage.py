@@ -24,7 +24,7 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from benchmarks.studies import store
-from benchmarks.studies.report_file import read_conclusions, write_sections
+from benchmarks.studies.table_study import write_tables
 from benchmarks.tables import format_table
 from botorch_binary_context.bands import first_fall
 from botorch_binary_context.experiment import (
@@ -222,17 +222,18 @@ def write_report(root: Path) -> Path:
     Returns:
         The path of the Markdown file.
     """
-    folder = root / NAME
-    frame = store.require_tables(folder)
-    sections = [
+    return write_tables(root / NAME, _describe)
+
+
+def _describe(frame: pl.DataFrame) -> list[str]:
+    """The sections of the report."""
+    return [
         f"# The study `{NAME}`\n\nHow often 90 % intervals hold the threshold in "
         f"experiments that look for nothing else ({frame['subject'].n_unique()} in "
         "each row), with the standard error of such a share; widths and errors are "
         f"medians, in shares of the range. `python -m benchmarks run {NAME}` makes it.",
-        read_conclusions(folder),
         format_rows(frame),
     ]
-    return write_sections(folder, sections)
 
 
 def format_rows(frame: pl.DataFrame) -> str:
