@@ -84,27 +84,31 @@ def probability_band(model: LatentGP, candidates: Tensor, width: float) -> Band:
     )
 
 
-def threshold_band(model: LatentGP, line: Tensor, level: float, width: float) -> Band:
-    r"""How far along a line of ever harder trials the latent function is above a level.
+def threshold_band(
+    model: LatentGP, line: Tensor, contrast: float, width: float
+) -> Band:
+    r"""How far along a line of ever harder trials ``f`` is above a contrast.
 
-    If ``f`` only falls along the line, it falls to the level beyond a trial just if it
-    is above the level there. So quantiles of where it does are where the quantiles of
-    ``f`` do.
+    If ``f`` only falls along the line, it falls to the contrast beyond a trial just if
+    it is above the contrast there. So quantiles of where it does are where the
+    quantiles of ``f`` do.
 
     Args:
         model: The model.
         line: A ``... x n x d`` tensor of trials, the easiest first.
-        level: The level.
+        contrast: The value of ``f`` that is looked for.
         width: The quantiles, as standard deviations from the mean of ``f``.
 
     Returns:
         The band, centered at the median, of positions between 0 and ``n - 1``; minus
-        infinity if the first trial is below the level already, plus infinity if none
-        is.
+        infinity if the first trial is below the contrast already, plus infinity if
+        none is.
     """
     mean, low, high = latent_band(model, line, width)
     return Band(
-        first_fall(mean, level), first_fall(low, level), first_fall(high, level)
+        first_fall(mean, contrast),
+        first_fall(low, contrast),
+        first_fall(high, contrast),
     )
 
 
@@ -160,20 +164,20 @@ def exact_probability_band(
 def exact_threshold_band(
     model: ExactModel,
     line: Tensor,
-    level: float,
+    contrast: float,
     credible: float,
     num_samples: int = NUM_SAMPLES,
     seed: int = 0,
 ) -> Band:
     r""":func:`threshold_band` of the true posterior.
 
-    A quantile of ``f`` is below the level just where the probability of ``f`` to be
+    A quantile of ``f`` is below the contrast just where the probability of ``f`` to be
     below it is larger than that of the quantile, and probabilities need no search.
 
     Args:
         model: The model.
         line: A ``... x n x d`` tensor of trials, the easiest first.
-        level: The level.
+        contrast: The value of ``f`` that is looked for.
         credible: The probability of the interval.
         num_samples: The number of draws from the true posterior.
         seed: The seed of the draws.
@@ -182,7 +186,7 @@ def exact_threshold_band(
         The band, centered at the median.
     """
     posterior = model.exact_posterior(line.unsqueeze(-2), num_samples, seed)
-    below = posterior.cdf(level)[..., 0, 0]
+    below = posterior.cdf(contrast)[..., 0, 0]
     margin = torch.finfo(below.dtype).eps
     # In standard deviations, as these curves are nearly straight.
     curve = -torch.special.ndtri(below.clamp(margin, 1 - margin))
@@ -195,22 +199,22 @@ def _tails(like: Tensor, credible: float) -> Tensor:
     return like.new_tensor([0.5, (1 - credible) / 2, (1 + credible) / 2])
 
 
-def first_fall(curve: Tensor, level: float) -> Tensor:
-    r"""Where curves first fall below a level, between their points.
+def first_fall(curve: Tensor, bound: float) -> Tensor:
+    r"""Where curves first fall below a bound, between their points.
 
     Args:
         curve: A ``... x n`` tensor.
-        level: The level.
+        bound: The bound.
 
     Returns:
         Positions between 0 and ``n - 1``; minus infinity if the first point is below
-        the level already, plus infinity if none is.
+        the bound already, plus infinity if none is.
     """
-    below = curve < level
+    below = curve < bound
     position = below.int().argmax(dim=-1, keepdim=True)  # the first of them
     after = position.clamp_min(1)
     left = curve.gather(-1, after - 1)
     right = curve.gather(-1, after)
-    crossing = after - 1 + (left - level) / (left - right)
+    crossing = after - 1 + (left - bound) / (left - right)
     crossing = torch.where(position > 0, crossing, -torch.inf)
     return torch.where(below.any(dim=-1, keepdim=True), crossing, torch.inf).squeeze(-1)

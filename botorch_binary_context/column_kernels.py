@@ -171,11 +171,11 @@ class DriftKernel(ColumnKernel):
     r"""``k_shared(z,z') + exp(-|t - t'| / τ) k_own(z,z')``: performance that drifts.
 
     Learning, fatigue and adaptation move a performance on in small steps, which an
-    Ornstein-Uhlenbeck process describes. A constant as ``k_own`` moves the level alone,
-    which duels do not see.
+    Ornstein-Uhlenbeck process describes. A constant as ``k_own`` moves the offset
+    alone, which duels do not see.
 
     Example:
-        >>> kernel = DriftKernel(shared, level, timescale=50.0)  # in trials
+        >>> kernel = DriftKernel(shared, offset, timescale=50.0)  # in trials
         >>> model = BinaryGP(train_X, train_Y, covar_module=kernel)
         >>> now, held = hold_column(space, -1, len(train_X))
         >>> suggest(model, now, constraints=held), recommend(model, now)

@@ -44,7 +44,7 @@ class Functional:
         return len(self.weights)
 
     @property
-    def sees_level(self) -> bool:
+    def sees_offset(self) -> bool:
         """Whether a constant that is added to the function changes it."""
         return sum(self.weights) != 0.0
 

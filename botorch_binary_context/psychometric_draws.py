@@ -1,5 +1,5 @@
 r"""
-Draws of psychometric functions: slopes, levels and thresholds with their intervals.
+Draws of psychometric functions: slopes, intercepts and thresholds with their intervals.
 
 Where the latent function is a straight line along the context, ``f(s,x) = a(x) s +
 b(x)``, two of its values say all about it. They are drawn from the true posterior; the
@@ -77,7 +77,7 @@ def draw_psychometric_functions(
     num_samples: int = NUM_SAMPLES,
     seed: int = 0,
 ) -> PsychometricDraws:
-    r"""Draw slopes and levels from the true posterior.
+    r"""Draw slopes and intercepts from the true posterior.
 
     Args:
         model: A model whose latent function is linear in the context, as those of

@@ -43,8 +43,8 @@ from botorch_binary_context.models import (
 )
 from botorch_binary_context.models.coordinates import center_contexts
 from botorch_binary_context.models.defaults import (
-    LEVEL_VARIANCE,
-    level_covar_module,
+    OFFSET_VARIANCE,
+    offset_covar_module,
     psychometric_covar_module,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -193,13 +193,13 @@ def as_in_the_paper(
     return BinaryLaplaceGP(X, Y, covar_module=fitted.covar_module().to(X))
 
 
-def with_a_level(
+def with_an_offset(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
 ) -> BinaryLaplaceGP:
-    r"""A constant in the kernel: the level of the performance is not known."""
+    r"""A constant in the kernel: how good the performance is, is not known."""
     kernel = fitted.covar_module()
-    level = level_covar_module(LEVEL_VARIANCE, torch.Size())
-    kernel.base_kernel = kernel.base_kernel + level
+    offset = offset_covar_module(OFFSET_VARIANCE, torch.Size())
+    kernel.base_kernel = kernel.base_kernel + offset
     return BinaryLaplaceGP(X, Y, covar_module=kernel.to(X))
 
 
@@ -308,12 +308,12 @@ SURROGATES = {
     ),
     "level": Surrogate(
         "a constant in the kernel, for the level of the performance",
-        with_a_level,
+        with_an_offset,
         reference_size=PAPER_SIZE,
     ),
     "size": Surrogate(
         "a reference letter of 0.5 logMAR instead of 1; `ts-ald` does not depend on it",
-        with_a_level,
+        with_an_offset,
     ),
     "robust": Surrogate(
         "the lengthscales and scales of `psychometric_gp`, fitted to nobody",

@@ -18,12 +18,12 @@ from botorch_binary_context.errors import quote
 MAX_DRIFT = 1e6
 
 
-def check_drift(drift: Any, sees_level: bool, goal: Any, combinations: Any) -> None:
+def check_drift(drift: Any, sees_offset: bool, goal: Any, combinations: Any) -> None:
     r"""Raise an error unless a drift makes sense in an experiment.
 
     Args:
         drift: Over how many answers the performance changes.
-        sees_level: Whether answers tell the level of the performance.
+        sees_offset: Whether answers tell the level of the performance.
         goal: What the parameters should be good at, if not at the reference.
         combinations: Combinations of parameters, if any.
     """
@@ -33,7 +33,7 @@ def check_drift(drift: Any, sees_level: bool, goal: Any, combinations: Any) -> N
             f"Expected ``drift`` to be a number of answers from 1 to {MAX_DRIFT:g}, "
             f"but got {quote(drift)}."
         )
-    if not sees_level:
+    if not sees_offset:
         raise UnsupportedError(
             "Expected ``drift`` to be left out where sides are compared: it is one of "
             f"the level, which cancels between them, but got {drift}."

@@ -80,7 +80,7 @@ def _check_path(path: str | Path) -> None:
 def _panels(experiment: Experiment, model: LatentGP, encoder: Encoder) -> list[Panel]:
     """What there is to draw."""
     settings = experiment.settings
-    duels = not settings.feedback.functional.sees_level
+    duels = not settings.feedback.functional.sees_offset
     numeric = _numeric_columns(encoder)
     goal = settings.make_goal()
     is_map = isinstance(goal, ThresholdMap)

@@ -180,12 +180,12 @@ class NamedGoal:
             )
         return torch.stack(rows)
 
-    def check(self, space: NamedSpace, sees_level: bool, rule: str) -> None:
+    def check(self, space: NamedSpace, sees_offset: bool, rule: str) -> None:
         r"""Raise an error unless a goal makes sense in an experiment.
 
         Args:
             space: The named variables.
-            sees_level: Whether trials are passed or failed, and not compared.
+            sees_offset: Whether trials are passed or failed, and not compared.
             rule: The name of the rule.
         """
         if not space.contexts:
@@ -193,7 +193,7 @@ class NamedGoal:
                 "Expected ``contexts`` with a ``goal``, but got none for "
                 f"{self.kind!r}."
             )
-        if self.kind in (MAP, AVERAGE_SUCCESS) and not sees_level:
+        if self.kind in (MAP, AVERAGE_SUCCESS) and not sees_offset:
             raise UnsupportedError(
                 f"Expected pass/fail outcomes with the ``goal`` {self.kind!r}, but got "
                 "duels."
@@ -233,7 +233,7 @@ def check_goal(settings: Settings, goal: NamedGoal) -> None:
             f"Expected ``goal`` to be left out with {feedback.kind}, whose rules are "
             f"for the reference context, but got {goal.kind!r}."
         )
-    goal.check(settings.space, feedback.functional.sees_level, str(settings.rule))
+    goal.check(settings.space, feedback.functional.sees_offset, str(settings.rule))
 
 
 def check_threshold_only(settings: Settings) -> None:

@@ -29,14 +29,14 @@ from botorch_binary_context.kernels import (
 from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models.defaults import (
     CONTEXT_VARIANCE,
-    GENERAL_LEVEL_VARIANCE,
+    GENERAL_OFFSET_VARIANCE,
     GENERAL_OUTPUTSCALE,
     LENGTHSCALE,
-    LEVEL_VARIANCE,
+    OFFSET_VARIANCE,
     OUTPUTSCALE,
     binary_covar_module,
     default_covar_module,
-    level_covar_module,
+    offset_covar_module,
     psychometric_covar_module,
     scale_covar_module,
 )
@@ -44,7 +44,7 @@ from botorch_binary_context.models.pooled import pooled_covar_module
 from botorch_binary_context.models.psychometric import SLOPE, SLOPE_SPREAD
 
 SINGLE = torch.Size()
-DRIFT_VARIANCE = 4.0  # of the level, as far as it changes
+DRIFT_VARIANCE = 4.0  # of the offset, as far as it changes
 # Lengthscales of a product kernel: of contexts in [-1, 1], and of two parameters if
 # they are separate.
 CONTEXT_LENGTHSCALE, PRODUCT_LENGTHSCALE = 1.0, 0.25
@@ -74,24 +74,24 @@ def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDi
         else:
             mean = _context_mean(settings, additive, batch_shape)
     if settings.drift is not None:
-        level = level_covar_module(DRIFT_VARIANCE, batch_shape)
-        kernel = DriftKernel(kernel, level, settings.drift)
+        offset = offset_covar_module(DRIFT_VARIANCE, batch_shape)
+        kernel = DriftKernel(kernel, offset, settings.drift)
     return ModuleDict({"covariance": kernel, "mean": mean}).to(dtype=torch.float64)
 
 
 def _without_contexts(settings: Settings, batch_shape: torch.Size) -> Kernel:
-    sees_level = settings.feedback.functional.sees_level
+    sees_offset = settings.feedback.functional.sees_offset
     columns = settings.encoder().columns
     if settings.priors == "separate":
-        make = binary_covar_module if sees_level else default_covar_module
+        make = binary_covar_module if sees_offset else default_covar_module
         return make(columns.num_columns, batch_shape)
     lengthscale = widen(LENGTHSCALE, columns.num_parameters)
     smooth = pooled_covar_module(columns, RBFKernel, lengthscale, batch_shape)
     kernel = scale_covar_module(smooth, GENERAL_OUTPUTSCALE)
-    if not sees_level:
+    if not sees_offset:
         return kernel
-    level = level_covar_module(GENERAL_LEVEL_VARIANCE, batch_shape)
-    return AdditiveKernel(kernel, level)
+    offset = offset_covar_module(GENERAL_OFFSET_VARIANCE, batch_shape)
+    return AdditiveKernel(kernel, offset)
 
 
 def _additive(settings: Settings, batch_shape: torch.Size) -> AdditiveContextKernel:
@@ -101,7 +101,7 @@ def _additive(settings: Settings, batch_shape: torch.Size) -> AdditiveContextKer
     if settings.priors == "separate":
         dim = m + columns.num_columns
         return psychometric_covar_module(dim, range(m), batch_shape)
-    base: Kernel = level_covar_module(LEVEL_VARIANCE, batch_shape)
+    base: Kernel = offset_covar_module(OFFSET_VARIANCE, batch_shape)
     if columns.num_parameters:
         lengthscale = widen(LENGTHSCALE, columns.num_parameters)
         rough = pooled_covar_module(columns, MaternKernel, lengthscale, batch_shape)

@@ -169,8 +169,8 @@ class Settings:
             self.make_goal()  # checks its contexts
         self._check_kernel()
         if self.drift is not None:
-            sees_level = self.feedback.functional.sees_level
-            check_drift(self.drift, sees_level, self.goal, self.combinations)
+            sees_offset = self.feedback.functional.sees_offset
+            check_drift(self.drift, sees_offset, self.goal, self.combinations)
         choose(INFERENCES, self.inference, "inference")
         self._check_priors()
         check_interleaving(
@@ -221,7 +221,7 @@ class Settings:
         if self.measures:
             self.stop.check_without_best(bool(self.space.parameters))
         graded = [c for c in self.space.contexts if c.harder is not None]
-        has_threshold = self.feedback.functional.sees_level and len(graded) == 1
+        has_threshold = self.feedback.functional.sees_offset and len(graded) == 1
         if self.stop.threshold_width is not None and not (
             has_threshold and len(self.space.contexts) == 1
         ):
@@ -287,7 +287,7 @@ class Settings:
                 f"Expected ``kernel`` to be one of {', '.join(KERNELS)}, but got "
                 f"{quote(self.kernel)}."
             )
-        if self.kernel == "additive" and not self.feedback.functional.sees_level:
+        if self.kernel == "additive" and not self.feedback.functional.sees_offset:
             raise UnsupportedError(
                 "Expected ``kernel`` to be 'multiplicative' or 'product' for duels, "
                 "but got 'additive', which cancels between the two sides."

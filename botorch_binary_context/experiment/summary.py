@@ -44,11 +44,11 @@ def summarize(
     settings = experiment.settings
     at = {} if at is None else dict(at)
     context = {**settings.space.reference_context(), **context}
-    sees_level = settings.feedback.functional.sees_level
+    sees_offset = settings.feedback.functional.sees_offset
     is_map = settings.measures and bool(settings.space.parameters)
     shown = {**best.parameters, **at}
     estimate = None
-    if sees_level and not is_map:
+    if sees_offset and not is_map:
         estimate = best.success_probability(context, parameters=shown)._asdict()
     return {
         "parameters": dict(best.parameters),
@@ -78,12 +78,12 @@ def _thresholds(
 ) -> dict[str, dict[str, float | None]]:
     """The threshold of each context that says which way is harder."""
     settings = experiment.settings
-    sees_level = settings.feedback.functional.sees_level
+    sees_offset = settings.feedback.functional.sees_offset
     return {
         c.name: threshold_to_json(
             best.threshold(c.name, context=context, parameters=shown)
         )
-        for c in (settings.space.contexts if sees_level else ())
+        for c in (settings.space.contexts if sees_offset else ())
         if c.harder
     }
 

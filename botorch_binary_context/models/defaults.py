@@ -31,12 +31,12 @@ LENGTHSCALE, LENGTHSCALE_SPREAD = 0.4, 0.4
 OUTPUTSCALE, OUTPUTSCALE_SPREAD = 9.0, 0.7
 CONTEXT_VARIANCE = 4.0
 SLOPE_VARIANCE = 4.0  # of slopes that vary with the parameters
-LEVEL_VARIANCE = 25.0
+OFFSET_VARIANCE = 25.0
 SHORTEST = 0.02
 # The same if nothing is known about the columns.
 GENERAL_LENGTHSCALE_SPREAD = 0.7
 GENERAL_OUTPUTSCALE = 4.0
-GENERAL_LEVEL_VARIANCE = 4.0
+GENERAL_OFFSET_VARIANCE = 4.0
 # The median of the prior of what people prefer, which changes more slowly: chosen on
 # public choices and simulated raters (``python -m benchmarks run answers`` has others).
 DUEL_LENGTHSCALE = 1.2
@@ -123,7 +123,7 @@ def scale_covar_module(kernel: Kernel, outputscale: float) -> ScaleKernel:
 
 
 def binary_covar_module(dim: int, batch_shape: torch.Size) -> AdditiveKernel:
-    r""":func:`default_covar_module` and a level: passes may be rare everywhere.
+    r""":func:`default_covar_module` and an offset: passes may be rare everywhere.
 
     Args:
         dim: The number of columns of a trial.
@@ -132,8 +132,8 @@ def binary_covar_module(dim: int, batch_shape: torch.Size) -> AdditiveKernel:
     Returns:
         The kernel, with a set of hyperparameters for each element of the batch.
     """
-    level = level_covar_module(GENERAL_LEVEL_VARIANCE, batch_shape)
-    return AdditiveKernel(default_covar_module(dim, batch_shape), level)
+    offset = offset_covar_module(GENERAL_OFFSET_VARIANCE, batch_shape)
+    return AdditiveKernel(default_covar_module(dim, batch_shape), offset)
 
 
 def psychometric_covar_module(
@@ -154,7 +154,7 @@ def psychometric_covar_module(
         The kernel, with a set of hyperparameters for each element of the batch.
     """
     num_parameters = dim - len(context_dims)
-    base: Kernel = level_covar_module(LEVEL_VARIANCE, batch_shape)
+    base: Kernel = offset_covar_module(OFFSET_VARIANCE, batch_shape)
     if num_parameters > 0:
         rough = _smooth(MaternKernel, num_parameters, LENGTHSCALE_SPREAD, batch_shape)
         base = scale_covar_module(rough, OUTPUTSCALE) + base
@@ -188,17 +188,18 @@ def varying_slope_covar_module(
         )
     rough = _smooth(MaternKernel, num_parameters, LENGTHSCALE_SPREAD, batch_shape)
     slope = scale_covar_module(rough, SLOPE_VARIANCE)
-    level = psychometric_covar_module(dim, context_dims, batch_shape)
-    return AdditiveKernel(level, MultiplicativeContextKernel(slope, context_dims))
+    constant_slope = psychometric_covar_module(dim, context_dims, batch_shape)
+    varying = MultiplicativeContextKernel(slope, context_dims)
+    return AdditiveKernel(constant_slope, varying)
 
 
-def level_covar_module(variance: float, batch_shape: torch.Size) -> ConstantKernel:
-    r"""The level of the performance, which may be anywhere; it is not learned.
+def offset_covar_module(variance: float, batch_shape: torch.Size) -> ConstantKernel:
+    r"""A constant added to the latent function, whose size is not learned.
 
     Args:
         variance: How far from zero it may be.
         batch_shape: The batch shape of the model.
     """
-    level = ConstantKernel(batch_shape=batch_shape)
-    level.constant = variance * torch.ones_like(level.constant)
-    return level.requires_grad_(False)
+    offset = ConstantKernel(batch_shape=batch_shape)
+    offset.constant = variance * torch.ones_like(offset.constant)
+    return offset.requires_grad_(False)

@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.nn import ModuleList
 
 from botorch_binary_context.checks import check_tensor
-from botorch_binary_context.functionals import VALUE, Functional
+from botorch_binary_context.functionals import Functional
 from botorch_binary_context.inference import (
     ExpectationPropagation,
     GaussianApproximation,
@@ -41,17 +41,17 @@ from botorch_binary_context.inference.exact import (
     extend_samples,
     sample_contrasts,
 )
-from botorch_binary_context.likelihoods.best_of import ContestLikelihood, shared_noise
 from botorch_binary_context.models.defaults import default_covar_module
 from botorch_binary_context.models.extension import prior_and_start
 from botorch_binary_context.models.functional_values import FunctionalValues
 from botorch_binary_context.models.observations import Observations
-from botorch_binary_context.models.trial_model import TrialModel, renew
+from botorch_binary_context.models.prior_model import PriorModel
+from botorch_binary_context.models.trial_model import renew
 from botorch_binary_context.models.validation import (
     check_batch_shape,
     check_observations,
 )
-from botorch_binary_context.numerics.batching import expand_batch, fold, unfold
+from botorch_binary_context.numerics.batching import expand_batch, unfold
 from botorch_binary_context.numerics.covariance import (
     covariance,
     raise_variance,
@@ -64,7 +64,7 @@ from botorch_binary_context.posteriors import (
 )
 
 
-class LatentGP(TrialModel):
+class LatentGP(PriorModel):
     r"""A latent Gaussian process observed through trials.
 
     In ``eval`` mode a call returns the latent posterior at points, in ``train`` mode
@@ -230,127 +230,6 @@ class LatentGP(TrialModel):
             evidence = evidence + density.sum(dim=-1)
         return evidence
 
-    def _prior_moments(self, trials: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-        """The prior mean and covariance of the contrasts of trials."""
-        functional = self.trial_functional
-        rows = self._rows(trials)
-        K = functional(functional(covariance(self.covar_module, rows, rows)), dim=-2)
-        noise = self.shared_noise_covariance(K)
-        K = K if noise is None else K + noise
-        if isinstance(self.mean_module, ZeroMean):
-            return K.new_zeros(K.shape[:-1]), K
-        return functional(self.prior_mean(rows)).expand(K.shape[:-1]), K
-
-    def shared_noise_covariance(self, like: Tensor) -> Tensor | None:
-        r"""The covariance of the noise that some of the training trials share.
-
-        Args:
-            like: A tensor with the dtype and device of the result.
-
-        Returns:
-            An ``n x n`` tensor; None if no trials share any.
-        """
-        if not self._shares_noise:
-            return None
-        blocks = [
-            shared_noise(known, count, like)
-            for known, count in zip(self.kinds, self._counts, strict=True)
-        ]
-        return torch.block_diag(*blocks)
-
-    @property
-    def _shares_noise(self) -> bool:
-        return any(isinstance(known, ContestLikelihood) for known in self.kinds)
-
-    def draw_shared_noise(self, values: Tensor) -> Tensor:
-        r"""Contrasts of functions at the training trials, with noise that trials share.
-
-        Args:
-            values: The contrasts, ``... x n``.
-
-        Returns:
-            A tensor of the same shape.
-        """
-        if not self._shares_noise:
-            return values
-        parts = []
-        for known, part in zip(
-            self.kinds, values.split(self._counts, dim=-1), strict=True
-        ):
-            if isinstance(known, ContestLikelihood):
-                number = part.shape[-1] // known.num_sharing
-                groups = part.unflatten(-1, (number, known.num_sharing))
-                noise = torch.randn_like(groups[..., :1]).expand_as(groups)
-                part = part + known.noise_variance**0.5 * noise.flatten(-2)
-            parts.append(part)
-        return torch.cat(parts, dim=-1)
-
-    def prior_of_training_trials(self) -> tuple[Tensor, Tensor]:
-        r"""The prior mean and covariance of the contrasts, in ``train`` mode.
-
-        Returns:
-            ``batch_shape x n`` and ``batch_shape x n x n``, with a graph.
-        """
-        return self._prior_moments(self._transform_trials(self.train_inputs))
-
-    def prior_variance(self, X: Tensor, functional: Functional = VALUE) -> Tensor:
-        r"""The prior variance of a functional at stacked transformed rows.
-
-        Args:
-            X: The rows of ``T`` candidates, ``batch_shape x (T q) x d``.
-            functional: The functional.
-
-        Returns:
-            A ``batch_shape x T`` tensor.
-        """
-        if functional == VALUE:
-            return variance(self.covar_module, X)
-        # T x batch_shape x q x d: kernels want their batch next to the matrix.
-        rows = X.unflatten(-2, (-1, functional.num_rows)).movedim(-3, 0)
-        K = functional.of_covariance(self.prior_covariance(rows, rows))
-        return K[..., 0, 0].movedim(0, -1)
-
-    def prior_covariance(self, X1: Tensor, X2: Tensor) -> Tensor:
-        r"""The prior covariance of the latent values at transformed points.
-
-        Args:
-            X1: A ``batch_shape x n x d`` tensor.
-            X2: A ``batch_shape x m x d`` tensor.
-
-        Returns:
-            A ``batch_shape x n x m`` tensor.
-        """
-        return covariance(self.covar_module, X1, X2)
-
-    def prior_mean(self, X: Tensor) -> Tensor:
-        r"""The prior mean of the latent values at transformed points.
-
-        Args:
-            X: A ``batch_shape x q x d`` tensor.
-
-        Returns:
-            A ``batch_shape x q`` tensor.
-        """
-        if isinstance(self.mean_module, ZeroMean):
-            return X.new_zeros(X.shape[:-1])
-        return self.mean_module(X)  # pyright: ignore
-
-    def cross_covariance(self, X: Tensor) -> Tensor:
-        r"""The prior covariance of the training contrasts with latent values at points.
-
-        The leading dimensions that only ``X`` has are folded into its rows, which makes
-        one matrix of many small ones.
-
-        Args:
-            X: A ``t x batch_shape x q x d`` tensor of transformed points.
-
-        Returns:
-            A ``batch_shape x n x (t q)`` tensor.
-        """
-        folded = fold(X, len(self.batch_shape))
-        cross = covariance(self.covar_module, self.datapoints, folded)
-        return self.trial_functional(cross, dim=-2)
-
     def forward(self, *X: Tensor) -> MultivariateNormal:
         r"""The prior of training contrasts (``train``) or the posterior (``eval``).
 
@@ -410,7 +289,7 @@ class LatentGP(TrialModel):
         if isinstance(observation_noise, Tensor):
             raise UnsupportedError(
                 "Expected ``observation_noise`` to be a bool, but got a tensor: labels "
-                "have no noise level."
+                "have no noise variance."
             )
         self._check_columns(X)
         if self.training:

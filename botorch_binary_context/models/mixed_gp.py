@@ -63,9 +63,9 @@ class MixedGP(LatentGP):
         )
 
     def _make_covar_module(self, dim: int) -> Kernel:
-        # Duels alone know no level.
-        sees_level = any(known.functional.sees_level for known in self.kinds)
-        make = binary_covar_module if sees_level else duel_covar_module
+        # Duels alone do not see an offset.
+        sees_offset = any(known.functional.sees_offset for known in self.kinds)
+        make = binary_covar_module if sees_offset else duel_covar_module
         return make(dim, self.batch_shape)
 
     def asking(self, kind: int) -> Self:

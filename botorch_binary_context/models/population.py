@@ -29,7 +29,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.priors import PooledLogNormalPrior
 from botorch_binary_context.numerics.covariance import covariance
 
-# Of what single subjects do not learn, in the logarithm: the level's size and such.
+# Of what single subjects do not learn, in the logarithm: the offset's size and such.
 FIXED_SPREAD = 1.0
 # By how much a subject's own hyperparameters are expected to differ from those of the
 # population, in the logarithm.

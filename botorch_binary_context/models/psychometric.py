@@ -58,11 +58,11 @@ def psychometric_gp(
 
     Its priors assume that the contexts go from tests that are too hard to tests that
     are too easy: from one end of the range to the other ``f`` rises by about 12, with a
-    factor of 1.6 either way. The parameters change ``f`` by about 3 around a level that
-    is not known, and a peak may be as narrow as a third of the box. Slope, size and
-    lengthscales are to be learned as trials come in (:func:`should_learn` is a schedule
-    for that). Parameters that act together, as sphere and cylinder of a lens do, can be
-    replaced by ``combinations`` that do not
+    factor of 1.6 either way. The parameters change ``f`` by about 3 around an offset
+    that is not known, and a peak may be as narrow as a third of the box. Slope, size
+    and lengthscales are to be learned as trials come in (:func:`should_learn` is a
+    schedule for that). Parameters that act together, as sphere and cylinder of a lens
+    do, can be replaced by ``combinations`` that do not
     (:data:`~botorch_binary_context.problems.refraction.POWER_VECTOR` for a lens).
 
     Args:
@@ -80,7 +80,7 @@ def psychometric_gp(
         inference: How the posterior is approximated, by default by expectation
             propagation.
         slope: "constant", or "varies" if the parameters change the slope along the
-            context as well as the level: by about 2 around 6, for contexts in [-1, 1].
+            context as well as the offset: by about 2 around 6, for contexts in [-1, 1].
             :func:`~botorch_binary_context.draw_psychometric_functions` gives slopes
             and thresholds.
         likelihood: How trials are answered, such as a ``RatingLikelihood``, in the

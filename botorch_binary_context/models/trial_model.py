@@ -34,7 +34,7 @@ from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.validation import (
     check_alike,
     check_new_trials,
-    check_outcomes,
+    check_targets,
 )
 
 
@@ -233,7 +233,7 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
                 one duel.
             sampler: Draws the labels.
             observation_noise: Not used, as in ``FantasizeMixin`` for models without a
-                noise level.
+                noise variance.
             kwargs: ``propagate_grads``, whether the posterior that the labels are drawn
                 from carries gradients of the hyperparameters.
 
@@ -398,26 +398,11 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
                     check_alike("inputs", new, old)
             self.train_inputs = trials
         if targets is not None:
-            self._check_targets(targets)
+            check_targets(targets, self.train_inputs, self.kinds)
             if strict:
                 check_alike("targets", targets, self.train_targets)
             self.train_targets = targets
         self._drop_cache()
-
-    def _check_targets(self, targets: Tensor) -> None:
-        """Check the labels of each kind."""
-        num_batch = targets.ndim - 1
-        parts = [targets]
-        if len(self.kinds) > 1:
-            counts = [trials.shape[num_batch] for trials in self.train_inputs]
-            if sum(counts) != targets.shape[-1]:
-                raise InputDataError(
-                    f"Expected ``targets`` to have {sum(counts)} labels, but got "
-                    f"{targets.shape[-1]}."
-                )
-            parts = targets.split(counts, dim=-1)
-        for part, likelihood in zip(parts, self.kinds, strict=True):
-            check_outcomes(part, likelihood, name="targets")
 
     def _transform_trials(
         self,

@@ -85,22 +85,22 @@ def check_dtypes(train_X: Tensor, train_Y: Tensor) -> None:
         warnings.warn(
             _get_single_precision_warning(str(train_X.dtype)),
             InputDataWarning,
-            stacklevel=_stack_level(),
+            stacklevel=_calls_within_package(),
         )
 
 
-def _stack_level() -> int:
-    """The level of the call that entered the package, for a warning of the caller."""
+def _calls_within_package() -> int:
+    """How many calls ago the package was entered, for a warning of the caller."""
     frame = sys._getframe(1)
-    level = 1
+    calls = 1
     while frame.f_back is not None and (
         frame.f_globals.get("__name__", "").startswith(PACKAGE)
         or "__dataclass" in frame.f_code.co_filename
         or frame.f_code.co_filename == "<string>"
     ):
         frame = frame.f_back
-        level = level + 1
-    return level
+        calls = calls + 1
+    return calls
 
 
 def check_observations(observations: Sequence[Any]) -> None:
@@ -184,6 +184,29 @@ def check_outcomes(
             f"Expected ``{name}`` to hold possible labels, but got "
             f"{float(Y[tuple(index)]):g} at index {index}, whose probability is zero."
         )
+
+
+def check_targets(
+    targets: Tensor, trials: Sequence[Tensor], kinds: Sequence[OutcomeLikelihood]
+) -> None:
+    r"""Check the labels of trials of several kinds.
+
+    Args:
+        targets: The labels of all of them, ``batch_shape x n``.
+        trials: The trials of each kind.
+        kinds: How each kind is answered.
+    """
+    parts: Sequence[Tensor] = [targets]
+    if len(kinds) > 1:
+        counts = [part.shape[targets.ndim - 1] for part in trials]
+        if sum(counts) != targets.shape[-1]:
+            raise InputDataError(
+                f"Expected ``targets`` to have {sum(counts)} labels, but got "
+                f"{targets.shape[-1]}."
+            )
+        parts = targets.split(counts, dim=-1)
+    for part, likelihood in zip(parts, kinds, strict=True):
+        check_outcomes(part, likelihood, name="targets")
 
 
 def check_labels(Y: Tensor, name: str = "train_Y", num_outcomes: int = 2) -> None:

@@ -15,7 +15,7 @@ from botorch_binary_context.models.defaults import (
     binary_covar_module,
     default_covar_module,
     duel_covar_module,
-    level_covar_module,
+    offset_covar_module,
 )
 from tests.closeness import assert_all_close
 from tests.latent_posteriors import latent
@@ -23,7 +23,7 @@ from tests.small_models import AnyModel, random_trials
 from tests.tensors import uniform
 
 
-def levels(model: AnyModel) -> list[ConstantKernel]:
+def offsets(model: AnyModel) -> list[ConstantKernel]:
     return [k for k in model.modules() if isinstance(k, ConstantKernel)]
 
 
@@ -35,21 +35,21 @@ class TestBinaryKernel:
             smooth = default_covar_module(2, shape).to(X)(X).to_dense()
             binary = binary_covar_module(2, shape).to(X)(X).to_dense()
             assert_all_close(binary, smooth + 4.0)
-            level = level_covar_module(2.5, shape).to(X)(X).to_dense()
-            assert_all_close(level, torch.full_like(smooth, 2.5))
+            offset = offset_covar_module(2.5, shape).to(X)(X).to_dense()
+            assert_all_close(offset, torch.full_like(smooth, 2.5))
 
-    def test_which_models_have_a_level(self) -> None:
+    def test_which_models_have_an_offset(self) -> None:
         """Duels tell nothing about it."""
         binary = BinaryLaplaceGP(*random_trials(BinaryLaplaceGP, 5))
-        assert len(levels(binary)) == 1
+        assert len(offsets(binary)) == 1
         duels = PreferenceLaplaceGP(*random_trials(PreferenceLaplaceGP, 5))
-        assert levels(duels) == []
+        assert offsets(duels) == []
 
     def test_stays_as_it_is(self) -> None:
         model = BinaryLaplaceGP(*random_trials(BinaryLaplaceGP, 20))
         fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
-        (level,) = levels(model)
-        assert_all_close(level.constant.item(), 4.0)
+        (offset,) = offsets(model)
+        assert_all_close(offset.constant.item(), 4.0)
 
     def test_failures_everywhere(self) -> None:
         """Whoever failed wherever tested is expected to fail elsewhere, too."""

@@ -34,7 +34,7 @@ class Query:
             probability_space: Whether values are probabilities of success, else those
                 of the latent function.
         """
-        if probability_space and not experiment.feedback.functional.sees_level:
+        if probability_space and not experiment.feedback.functional.sees_offset:
             raise UnsupportedError(
                 "Expected ``probability_space`` to be false for duels, which do not "
                 "tell how probable success is, but got true."
