@@ -55,7 +55,7 @@ def latent_band(model: LatentGP, trials: Tensor, width: float) -> Band:
         trials: A ``... x d`` tensor.
         width: The number of standard deviations on each side.
     """
-    # Points of their own: the covariance between them is not needed.
+    # Separate points: the covariance between them is not needed.
     posterior = model.posterior(trials.unsqueeze(-2))
     assert isinstance(posterior, GPyTorchPosterior)
     mean, variance = posterior.mean[..., 0, 0], posterior.variance[..., 0, 0]
@@ -87,11 +87,11 @@ def probability_band(model: LatentGP, candidates: Tensor, width: float) -> Band:
 def threshold_band(
     model: LatentGP, line: Tensor, contrast: float, width: float
 ) -> Band:
-    r"""How far along a line of ever harder trials ``f`` is above a contrast.
+    r"""How far along a line of ever harder trials the latent function stays above a
+    contrast.
 
-    If ``f`` only falls along the line, it falls to the contrast beyond a trial just if
-    it is above the contrast there. So quantiles of where it does are where the
-    quantiles of ``f`` do.
+    If ``f`` only falls along the line, its quantiles cross the contrast where the
+    quantiles of the crossing point are.
 
     Args:
         model: The model.
@@ -171,8 +171,8 @@ def exact_threshold_band(
 ) -> Band:
     r""":func:`threshold_band` of the true posterior.
 
-    A quantile of ``f`` is below the contrast just where the probability of ``f`` to be
-    below it is larger than that of the quantile, and probabilities need no search.
+    A quantile of ``f`` is below the contrast exactly where the probability that ``f`` is
+    below it exceeds that of the quantile, so no search for quantiles is needed.
 
     Args:
         model: The model.

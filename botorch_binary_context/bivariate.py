@@ -20,7 +20,7 @@ from botorch_binary_context.probability import legendre, normal_cdf
 
 # Of a correlation up to which Plackett's integrand is smooth enough for its nodes.
 MAX_SMOOTH = 0.9
-# What is nearer to zero is taken for zero: ratios of arguments must exist.
+# Anything nearer to zero counts as zero, so that ratios of arguments exist.
 TINY = 1e-150
 
 
@@ -133,7 +133,7 @@ def owens_t(h: Tensor, a: Tensor) -> Tensor:
     h = h.abs()
     slope = a.abs()
     steep = slope > 1
-    # Beyond 1 the integral is that of the complement, with the roles exchanged.
+    # Beyond 1, use the complement with the roles exchanged.
     turned = torch.where(steep, h * slope, h)
     inner = _short_owens_t(turned, torch.where(steep, 1 / slope, slope))
     p = normal_cdf(h)

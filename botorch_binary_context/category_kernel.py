@@ -1,5 +1,5 @@
 r"""
-A kernel of categories: equally alike, and how much is learned.
+A kernel of categorical variables that learns how similar their values are.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from botorch_binary_context.numerics.covariance import register_evaluation
 class CategoryKernel(Kernel):
     r"""``Π_v (ρ_v + (1 - ρ_v) u_vᵀu'_v)``, with ``u_v`` the one-hot columns of ``v``.
 
-    Two rows that differ in the categorical variable ``v`` are correlated by ``ρ_v``,
-    whichever its two values are. So what was seen of one value is a guess of the
-    others: a stationary kernel on one-hot columns has a correlation, too, but one that
-    its lengthscale for numbers makes nearly zero.
+    Two rows that differ in the categorical variable ``v`` have the correlation ``ρ_v``,
+    whichever its two values are. So what is learned about one value is a guess for the
+    others. A stationary kernel on one-hot columns correlates them, too, but hardly at
+    the lengthscales that suit numbers.
 
     Example:
         >>> kernel = CategoryKernel([3, 2])  # of columns 1 to 3 and 4 to 5
@@ -45,7 +45,7 @@ class CategoryKernel(Kernel):
         Args:
             sizes: The number of values of each variable; its columns follow each other.
             batch_shape: The batch shape of the correlations.
-            active_dims: The columns, if these are not all; ``sum(sizes)`` of them.
+            active_dims: The columns, ``sum(sizes)`` of them; by default all.
             correlation_prior: A prior of the correlations.
         """
         dims = None if active_dims is None else tuple(active_dims)

@@ -1,5 +1,5 @@
 r"""
-Checks of arguments: a value of a wrong kind is refused by the argument's name.
+Checks of arguments, with errors that name the argument.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_COUNT = 10**6
 
 
 def check_kind(name: str, value: Any, kind: type) -> None:
-    r"""Check that an argument is of a class.
+    r"""Check that an argument is an instance of a class.
 
     Args:
         name: The name of the argument.
@@ -74,7 +74,7 @@ def check_number(name: str, value: Any) -> None:
 
 
 def to_float(value: Any) -> float:
-    r"""A number of any library as one of Python.
+    r"""A number of any library as a Python float.
 
     Args:
         value: Any value.
@@ -89,7 +89,7 @@ def to_float(value: Any) -> float:
 
 
 def check_seed(seed: Any) -> None:
-    r"""Check the seed of what is random.
+    r"""Check a random seed.
 
     Args:
         seed: The seed.
@@ -103,7 +103,7 @@ def check_seed(seed: Any) -> None:
 
 
 def _whole(value: Any) -> int | None:
-    """A whole number of any library; None if it is none."""
+    """A whole number of any library as an int; None if it is not whole."""
     try:
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -163,7 +163,7 @@ def check_precision(name: str, value: Tensor) -> None:
 
 
 def describe(value: Any) -> str:
-    r"""A value as a message repeats it; of a tensor the shape.
+    r"""A short description of a value for messages; the shape of a tensor.
 
     Args:
         value: Any value.

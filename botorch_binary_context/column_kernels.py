@@ -1,14 +1,14 @@
 r"""
-Kernels of trials that differ in who answers them, or when.
+Kernels for trials that differ in who answered them, or when.
 
-One column is neither parameter nor difficulty: the subject, or the number of the trial.
-The function of the others changes with it:
+One column is neither a parameter nor a difficulty: the subject, or the number of the
+trial. The function of the other columns changes with it:
 
     ``k((z,c), (z',c')) = k_shared(z,z') + k_c(c,c') k_own(z,z')``.
 
-With ``k_c`` one for the same subject and zero otherwise, subjects share a function and
-each has its own deviation from it: a hierarchical model, in one posterior. With ``k_c``
-falling with time, what is own drifts away, as performance does in a long session.
+If ``k_c`` is one for the same subject and zero otherwise, subjects share a function and
+each has its own deviation from it: a hierarchical model in one posterior. If ``k_c``
+falls with time, the deviation drifts, as performance does in a long session.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from botorch_binary_context.numerics.covariance import (
     variance,
 )
 
-# Of the prior of the time in which performance drifts away, in the logarithm.
+# The standard deviation, in the logarithm, of the prior of the drift's timescale.
 TIMESCALE_SPREAD = 0.7
 
 
 class SameKernel(Kernel):
-    r"""One where two columns are equal, zero elsewhere."""
+    r"""One where the values of a column are equal, zero elsewhere."""
 
     def __init__(self, num_values: int) -> None:
         r"""
@@ -49,7 +49,7 @@ class SameKernel(Kernel):
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
-        r"""Whether columns are equal, as 1 or 0.
+        r"""1 where values are equal, else 0.
 
         Args:
             x1: A ``... x n x 1`` tensor.
@@ -84,8 +84,8 @@ class ColumnKernel(Kernel):
         Args:
             shared_kernel: The kernel of what all have in common; it sees the columns
                 without ``column``.
-            own_kernel: The kernel of what differs, of the same columns.
-            column_kernel: The kernel of the column, which is one at no distance.
+            own_kernel: The kernel of what differs, which sees the same columns.
+            column_kernel: The kernel of the column, which is one at distance zero.
             column: The column; a negative one counts from the end.
         """
         super().__init__(batch_shape=shared_kernel.batch_shape)
@@ -96,7 +96,7 @@ class ColumnKernel(Kernel):
 
     @property
     def is_stationary(self) -> bool:
-        """No: the own part may not be."""
+        """Not stationary, since the deviation may not be."""
         return False
 
     def split(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -140,7 +140,7 @@ class ColumnKernel(Kernel):
 
 
 class SubjectKernel(ColumnKernel):
-    r"""``k_shared(z,z') + δ_jj' k_own(z,z')``: subjects who have something in common.
+    r"""``k_shared(z,z') + δ_jj' k_own(z,z')``: subjects who have a function in common.
 
     Example:
         >>> kernel = SubjectKernel(shared, own, num_subjects=21)  # the last column
@@ -160,7 +160,7 @@ class SubjectKernel(ColumnKernel):
         Args:
             shared_kernel: The kernel of what subjects have in common; it sees the
                 columns without that of the subject.
-            own_kernel: The kernel of what each subject has of its own.
+            own_kernel: The kernel of each subject's deviation.
             num_subjects: The number of subjects, who are 0, 1, 2 and so on.
             column: The column of the subject, after any input transform.
         """
@@ -170,9 +170,9 @@ class SubjectKernel(ColumnKernel):
 class DriftKernel(ColumnKernel):
     r"""``k_shared(z,z') + exp(-|t - t'| / τ) k_own(z,z')``: performance that drifts.
 
-    Learning, fatigue and adaptation move a performance on in small steps, which an
-    Ornstein-Uhlenbeck process describes. A constant as ``k_own`` moves the offset
-    alone, which duels do not see.
+    Learning, fatigue and adaptation change performance in small steps, which an
+    Ornstein-Uhlenbeck process describes. With a constant as ``k_own``, all settings get
+    better or worse together, which duels do not show.
 
     Example:
         >>> kernel = DriftKernel(shared, offset, timescale=50.0)  # in trials
@@ -194,9 +194,9 @@ class DriftKernel(ColumnKernel):
             shared_kernel: The kernel of what stays; it sees the columns without that of
                 the trial number.
             own_kernel: The kernel of what drifts.
-            timescale: ``τ``, in units of the column, as it begins.
-            timescale_prior: Its prior, by default log-normal around that with a spread
-                of 0.7.
+            timescale: The initial ``τ``, in units of the column.
+            timescale_prior: The prior of ``τ``; by default log-normal around the
+                initial value, with a standard deviation of 0.7 in the logarithm.
             column: The column of the trial number, or of the time.
         """
         spread = LogNormalPrior(math.log(timescale), TIMESCALE_SPREAD)

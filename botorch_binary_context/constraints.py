@@ -1,5 +1,5 @@
 r"""
-What trials may be: constraints, and safety.
+Restrictions of trials: constraints and safety.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TOLERANCE = 1e-6
 
 
 class NoTrialLeftError(BotorchError):
-    r"""No trial of the box meets what was asked for."""
+    r"""No trial in the box meets the restrictions."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Constraints:
         return X
 
     def slack(self, X: Tensor) -> Tensor:
-        r"""By how much rows meet the inequality that they meet least.
+        r"""The slack of the tightest inequality, for each row.
 
         Args:
             X: A ``... x d`` tensor of rows.
@@ -139,7 +139,7 @@ class Constraints:
         return normal, float(rhs)
 
     def restrict(self, goal: Goal, space: ContextSpace) -> Goal:
-        r"""The same goal, which only looks at parameters that meet the constraints.
+        r"""The same goal, evaluated only at parameters that meet the constraints.
 
         Args:
             goal: The goal.
@@ -160,14 +160,14 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Safety:
-    r"""Only trials that are likely to be passed.
+    r"""A restriction to trials that are likely to be passed.
 
     People should not fail ten times in a row: a trial is safe if its success
     probability is at least ``level`` with the given confidence.
 
     Attributes:
         level: The least success probability.
-        confidence: The probability, given the trials so far, that it is reached.
+        confidence: The posterior probability that it is reached.
 
     Example:
         >>> suggest(model, space, safe=Safety(level=0.6, confidence=0.9))
@@ -196,7 +196,7 @@ class Safety:
         """
         if model.functional != VALUE:
             raise UnsupportedError(
-                "Expected ``safe`` to be None for duels, which nobody fails, but got "
+                "Expected ``safe`` to be None for duels, which cannot be failed, but got "
                 f"{self}."
             )
         mean, variance = model.moments(X)
@@ -207,14 +207,13 @@ class Safety:
 def hold_column(
     space: ContextSpace, column: int, value: float
 ) -> tuple[ContextSpace, Constraints]:
-    r"""The box of trials of one subject, or of now.
+    r"""The box of trials of one subject, or of the present.
 
-    The column becomes a context that is not chosen: its reference is the value, for
-    recommendations, and a constraint holds it there, for suggestions.
+    The column becomes a context that is not chosen: recommendations use the value as
+    its reference, and a constraint holds it there in suggestions.
 
     Args:
-        space: The box of the trials, whose column it is: of the contexts or of the
-            parameters.
+        space: The box of the trials; the column may be a context or a parameter.
         column: The column; a negative one counts from the end.
         value: Its value: the number of the subject, or of the trial.
 

@@ -2,7 +2,7 @@ r"""
 Which columns of a trial are context, their bounds, and the reference context.
 
 A trial is a row ``z`` of ``d`` numbers: the parameters ``x`` of the system, which are
-to be optimized, and the context ``s`` of the test, which the experimenter chooses.
+optimized, and the context ``s`` of the test, which the experimenter chooses.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _runs(columns: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 def take_columns(X: Tensor, columns: Sequence[int]) -> Tensor:
-    r"""Some columns of rows, by slices: indexing costs more, and so does its gradient.
+    r"""Some columns of rows, by slices, which are faster than indexing.
 
     Args:
         X: A ``... x d`` tensor.
@@ -81,9 +81,9 @@ class ContextSpace:
     r"""The box that trials come from, split into parameters and contexts.
 
     Every part of the package that distinguishes parameters ``x`` from contexts ``s``
-    takes one of these. A space without context columns is allowed, and turns every
-    method into its counterpart without contexts. So is one without parameters: then the
-    context at which a test is just passed is all there is to learn.
+    takes one of these. A space may have no context columns; every method then becomes
+    its counterpart without contexts. It may also have no parameters; then there is only
+    a threshold to learn.
 
     Example:
         >>> bounds = torch.tensor([[0.0, -4.0, -4.0], [1.0, 4.0, 4.0]])
@@ -107,9 +107,8 @@ class ContextSpace:
             bounds: A ``2 x d`` tensor of lower and upper bounds of all columns.
             context_dims: The columns that are context; negative ones count from the
                 end.
-            reference_context: The context ``s₀`` in which the system is to be good, one
-                number for each of the context columns in the order of
-                ``context_dims``.
+            reference_context: The context ``s₀`` in which the system should be good:
+                one number for each context column, in the order of ``context_dims``.
         """
         self.bounds = _check_bounds(bounds)
         dim = bounds.shape[-1]

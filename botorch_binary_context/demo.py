@@ -1,11 +1,11 @@
 r"""
-An eye examination from start to end: ``python -m botorch_binary_context.demo``.
+A simulated eye examination: ``python -m botorch_binary_context.demo``.
 
-A simulated patient looks through a trial lens at a letter and reads it or does not.
-Sphere and cylinder of the lens are to be found; the size of each letter is chosen by
-what the answer would teach or, for comparison, at random. The examination is repeated
-with other luck, all repetitions as one batched model, which nobody has fitted to the
-patient.
+A simulated patient looks through a trial lens at a letter and reads it or does not. The
+examination looks for the sphere and cylinder of the best lens. Letter sizes are chosen
+by what the answer would teach or, for comparison, at random. The examination is
+repeated with other random numbers; all repetitions are one batched model, which is not
+tuned on the patient.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ AFTER = f"trial after the first {FIRST_TRIALS}"
 
 @dataclass(frozen=True)
 class Examination:
-    r"""What one rule did.
+    r"""The result of one rule.
 
     Attributes:
         trials: Letter sizes and lenses, ``repetitions x n x 3``.
@@ -102,7 +102,7 @@ def make_model(trials: Tensor, answers: Tensor, patient: RefractionProblem) -> B
     Args:
         trials: A ``... x n x 3`` tensor.
         answers: A ``... x n x 1`` tensor.
-        patient: The patient, of whom the model knows the number of letters.
+        patient: The patient; the model knows the number of letters.
     """
     return psychometric_gp(
         trials,
@@ -160,7 +160,7 @@ def write_acuity(acuity: float) -> str:
 
 
 def draw(examinations: dict[str, Examination], path: Path) -> None:
-    r"""Where lenses were tried, what the model believes, sizes of letters, acuity.
+    r"""Draw the lenses tried, the model, the letter sizes and the acuity.
 
     Args:
         examinations: What happened, by rule.

@@ -19,7 +19,7 @@ MAX_LENGTH = 200
 
 
 def quote(value: Any) -> str:
-    r"""A value as a message repeats it.
+    r"""A value as quoted in a message.
 
     Args:
         value: Any value.
@@ -37,7 +37,7 @@ def quote(value: Any) -> str:
 
 
 def InputDataError(message: str) -> errors.InputDataError:
-    r"""BoTorch's exception for input that is not as it should be.
+    r"""BoTorch's exception for invalid input.
 
     Args:
         message: What was expected, and what was given.
@@ -51,7 +51,7 @@ def InputDataError(message: str) -> errors.InputDataError:
 
 
 def UnsupportedError(message: str) -> errors.UnsupportedError:
-    r"""BoTorch's exception for what cannot be done.
+    r"""BoTorch's exception for requests that are not supported.
 
     Args:
         message: What was expected, and what was given.

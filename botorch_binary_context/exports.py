@@ -1,8 +1,8 @@
 r"""
 What the package exports.
 
-The package itself loads this module when one of these names is first asked for, and
-not before: the parts of the command line that compute nothing start without torch.
+The package loads this module when one of these names is first used, so that commands
+that compute nothing start without torch.
 """
 
 from botorch_binary_context import inference, probability

@@ -1,9 +1,9 @@
 r"""
-Trials that cannot be tested, or should not be: a second outcome with its own model.
+Feasibility: a model of which trials can be run, learned from those that could not.
 
-Some settings give no answer at all: a lens that nobody can look through, a stimulus
-that is unpleasant. Whether a trial was feasible is an outcome of one bit like any
-other, and a model of it says where further trials are.
+Some settings give no answer at all: a lens that is too blurry to see through, a
+stimulus that is unpleasant. Whether a trial was feasible is a pass/fail outcome like
+any other, and a model of it says where other trials are feasible.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from botorch_binary_context.models.binary_gp import BinaryGP
 from botorch_binary_context.models.defaults import default_covar_module
 from botorch_binary_context.models.latent_gp import LatentGP
 
-# Before any trial 19 of 20 are expected to be feasible, give or take the kernel.
+# A priori, 19 of 20 trials are expected to be feasible, apart from the kernel.
 PRIOR_MEAN = 3.678
 
 
 @dataclass(frozen=True, eq=False)
 class Feasibility:
-    r"""Only trials that are likely to be feasible.
+    r"""A restriction to trials that are likely to be feasible.
 
-    A trial is, if each of its rows has a probability of at least ``level``, with the
-    given confidence; so both sides of a duel have to be.
+    A trial is feasible if each of its rows is, with a probability of at least ``level``
+    at the given confidence; so both sides of a duel have to be.
 
     Attributes:
         model: The model of whether rows are feasible, for example of
             :func:`feasibility_gp`.
-        level: The least probability to be feasible.
-        confidence: The probability, given the trials so far, that it is reached.
+        level: The least probability of being feasible.
+        confidence: The posterior probability that it is reached.
 
     Example:
         >>> feasibility = Feasibility(feasibility_gp(shown, could_be_tested, space))
@@ -80,7 +80,7 @@ def feasibility_gp(
     space: ContextSpace,
     input_transform: InputTransform | None = None,
 ) -> BinaryGP:
-    r"""A model of which trials are feasible, most of which are expected to be.
+    r"""A model of which trials are feasible; it expects most of them to be.
 
     Args:
         train_X: The rows that were shown, ``batch_shape x n x d``; ``n`` may be zero.

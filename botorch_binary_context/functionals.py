@@ -40,12 +40,12 @@ class Functional:
 
     @property
     def num_rows(self) -> int:
-        """How many rows one trial shows."""
+        """The number of rows of one trial."""
         return len(self.weights)
 
     @property
     def sees_offset(self) -> bool:
-        """Whether a constant that is added to the function changes it."""
+        """Whether adding a constant to the function changes it."""
         return sum(self.weights) != 0.0
 
     def __call__(self, values: Tensor, dim: int = -1) -> Tensor:

@@ -1,5 +1,5 @@
 r"""
-Names that a package loads when they are first asked for.
+Names that a package loads when they are first used.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 def load_exported(package: str, name: str) -> Any:
     r"""An attribute of a package whose module ``exports`` imports what it exports.
 
-    To be called by the package's ``__getattr__``. What is found stays an attribute of
-    the package, so that it is asked for once.
+    To be called by the package's ``__getattr__``. The result becomes an attribute of
+    the package, so this is called once per name.
 
     Args:
         package: The name of the package.

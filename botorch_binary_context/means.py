@@ -18,11 +18,11 @@ from botorch_binary_context.context import normalize_context_dims, take_columns
 
 
 class LinearContextMean(Mean):
-    r"""``m(s,x) = ±aᵀs`` with ``a > 0``: tests become easier, or harder, with ``s``.
+    r"""``m(s,x) = ±aᵀs`` with ``a > 0``: tests become easier or harder with ``s``.
 
     The kernel ``θ s s' + k(x,x')`` alone leaves open which way a context goes. Where
-    that is known, as it is of the size of a letter, this mean says so; ``θ`` is then
-    the variance of the slope around ``a``.
+    that is known, as for the size of a letter, this mean says so; ``θ`` is then the
+    variance of the slope around ``a``.
 
     Example:
         >>> mean = LinearContextMean(context_dims=[0], slope=5.0)

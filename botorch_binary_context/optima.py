@@ -1,5 +1,5 @@
 r"""
-Where the best parameters may be, and how much better than given ones they are.
+Draws of the optimum: where it may be, and how much better it is than given parameters.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class OptimumDraws:
 
     Attributes:
         optima: The best parameters anywhere, ``num_draws x batch_shape x (d - m)``.
-        near: The optimum that the given parameters lead to uphill, of the same shape.
-        losses: By how much the best is better than the given parameters, in units of
-            the goal, most often those of the latent function,
-            ``num_draws x batch_shape``; never negative.
+        near: The local optimum uphill from the given parameters, of the same shape.
+        losses: How much better the optimum is than the given parameters, in units of
+            the goal (usually those of the latent function), ``num_draws x
+            batch_shape``; never negative.
         slopes: By how much the latent function rises along each context, from its lower
             to its upper bound, at the given parameters,
             ``num_draws x batch_shape x m``.
@@ -67,18 +67,19 @@ def draw_optima(
     Args:
         model: The model of the trials so far.
         space: The box of the trials.
-        parameters: Those to compare with the best, ``batch_shape x (d - m)``.
+        parameters: The parameters to compare with the optimum, ``batch_shape x (d -
+            m)``.
         num_draws: The number of functions, rounded up to a multiple of the model's
             draws of hyperparameters.
         seed: The seed of the draws.
         num_contrasts: The number of draws, over all hyperparameters, of what the trials
             observed; those of ``model.exact_posterior`` with as many and the same seed
             are used again.
-        steps: How far apart the values of each parameter are that can be shown, zero if
-            there is no end of them, ``d - m`` numbers; None if that is so for all.
+        steps: The step between the possible values of each parameter, ``d - m``
+            numbers, zero for a continuous one; None if all are continuous.
         goal: What the parameters should be good at.
-        circles: The columns of parameters that begin again where they end, counted from
-            the first parameter: the way uphill leads past their ends.
+        circles: The periodic parameters, counted from the first parameter: the way
+            uphill may cross their seam.
 
     Example:
         >>> averaged = AveragedGP(model)
@@ -118,7 +119,7 @@ def draw_optima(
 
 @dataclass(frozen=True)
 class _Circles:
-    """A box some of whose columns begin again where they end."""
+    """A box with periodic columns."""
 
     bounds: Tensor  # 2 x k
     is_circle: Tensor  # k
@@ -131,7 +132,7 @@ class _Circles:
 
     @property
     def unrolled(self) -> Tensor:
-        """Bounds within which half a turn in either direction is possible."""
+        """Bounds that leave room for half a turn in either direction."""
         low, high = self.bounds
         half = (high - low) * self.is_circle / 2
         return torch.stack([low - half, high + half])
@@ -146,7 +147,7 @@ class _Circles:
 def _walk(
     values_at: Callable[[Tensor], Tensor], x: Tensor, bounds: Tensor, steps: Tensor
 ) -> Tensor:
-    """Uphill from one value that can be shown to the next, where there is no slope."""
+    """Uphill from one possible value to the next, for parameters in steps."""
     moves = torch.diag(steps)[steps > 0]
     moves = torch.cat([torch.zeros_like(moves[:1]), moves, -moves])
     low, high = bounds

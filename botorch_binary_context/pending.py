@@ -1,5 +1,5 @@
 r"""
-Pending trials: those that were asked but not answered yet.
+Pending trials, which were asked but not answered yet.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from botorch_binary_context.models.validation import check_inputs
 
 
 def expect_outcomes(model: LatentGP, pending: Tensor) -> LatentGP:
-    r"""The model as if pending trials had come out as is to be expected.
+    r"""The model as if pending trials had come out as expected.
 
-    A trial is taken to be passed where the posterior mean of its latent contrast is
-    positive, to be failed elsewhere; of more than two outcomes, the most likely one is
-    taken. So what the pending trials will teach counts less in what is asked next.
+    A trial counts as passed if the posterior mean of its latent contrast is positive,
+    else as failed; with more than two outcomes, the most likely one is used. So the
+    next trials are chosen for what the pending ones will not already teach.
 
     Args:
         model: The model of the answered trials.

@@ -135,7 +135,7 @@ def gaussian_expectation(
         A tensor of the shape of ``mean``.
     """
     nodes, weights = hermite(mean.dtype, mean.device)
-    # The addition, too small to show, keeps the slope of the root finite.
+    # The tiny term keeps the gradient of the square root finite.
     scale = (variance + torch.finfo(variance.dtype).eps).sqrt()
     f = mean + scale * nodes.reshape(-1, *[1] * mean.ndim)
     return torch.tensordot(weights, function(f), dims=1)
@@ -318,7 +318,7 @@ def bernoulli_mutual_information(
     guess_rate: float | Tensor = 0.0,
     lapse_rate: float | Tensor = 0.0,
 ) -> Tensor:
-    r"""The information, in nats, that one trial gives about its latent value.
+    r"""The information, in nats, of one trial about its latent value.
 
     ``I(c, f) = H(E p(f)) - E H(p(f))`` with ``p(f) = γ + (1 - γ - λ) Φ(f)``, the
     criterion of Bayesian active learning by disagreement [Houlsby2011bald]_, to
@@ -348,7 +348,7 @@ def bernoulli_mutual_information(
     success_range = 1 - guess_rate - lapse_rate
 
     def bump(f: Tensor, w: Tensor) -> Tensor:
-        # What is left of H(p(f)) after the step from H(γ) to H(λ).
+        # The rest of H(p(f)), without the step from H(γ) to H(λ).
         entropy = bernoulli_entropy(guess_rate + success_range * normal_cdf(f))
         step = guess * normal_cdf(-f) + lapse * normal_cdf(f)
         return (entropy - step) * w.exp()

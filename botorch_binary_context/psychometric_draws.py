@@ -1,9 +1,9 @@
 r"""
-Draws of psychometric functions: slopes, intercepts and thresholds with their intervals.
+Draws of psychometric functions: slopes, intercepts and thresholds with intervals.
 
 Where the latent function is a straight line along the context, ``f(s,x) = a(x) s +
-b(x)``, two of its values say all about it. They are drawn from the true posterior; the
-threshold of each draw is a ratio, ``-b/a``, which no Gaussian describes.
+b(x)``, two of its values determine it. They are drawn from the true posterior; the
+threshold of each draw is a ratio, ``-b/a``, which is not Gaussian.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class PsychometricDraws:
         sign = self.slope.median(dim=0).values.sign()
         crossing = (contrast - self.intercept) / self.slope
         passed = self.slope * self.center + self.intercept > contrast
-        # With a positive sign smaller contexts are harder.
+        # With a positive sign, smaller contexts are harder.
         nowhere = torch.where(passed, -sign, sign) * torch.inf
         return torch.where(self.slope * sign > 0, crossing, nowhere)
 

@@ -1,5 +1,5 @@
 r"""
-What every goal has to offer.
+The base class of goals, and how contexts are read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ Contexts = Tensor | Sequence[Sequence[float]] | Sequence[float]
 
 
 class Goal(ABC):
-    r"""How good parameters are: a number made of the values of ``f`` in some contexts.
+    r"""A goal: how good parameters are, computed from the values of ``f`` in some
+    contexts.
 
     Where ``parameters`` are ``t x batch_shape x (d - m)``, results are
     ``t x batch_shape``; ``batch_shape`` is that of the model.
@@ -29,7 +30,7 @@ class Goal(ABC):
 
     @abstractmethod
     def rows(self, space: ContextSpace, parameters: Tensor) -> Tensor:
-        r"""The trials whose latent values decide how good parameters are.
+        r"""The trials whose latent values determine the goal.
 
         Args:
             space: The box of the trials.
@@ -41,7 +42,7 @@ class Goal(ABC):
 
     @abstractmethod
     def combine(self, values: Tensor, model: LatentGP) -> Tensor:
-        r"""How good parameters are, given the values of the latent function.
+        r"""The value of the goal, given the values of the latent function.
 
         Args:
             values: The values at :meth:`rows`, ``... x K``.
@@ -55,7 +56,7 @@ class Goal(ABC):
     def moments(
         self, model: LatentGP, space: ContextSpace, parameters: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The posterior mean and variance of how good parameters are.
+        r"""The posterior mean and variance of the goal.
 
         Args:
             model: The model.
@@ -64,7 +65,7 @@ class Goal(ABC):
         """
 
     def mean(self, model: LatentGP, space: ContextSpace, parameters: Tensor) -> Tensor:
-        r"""The posterior mean of how good parameters are.
+        r"""The posterior mean of the goal.
 
         Args:
             model: The model.
@@ -77,10 +78,10 @@ class Goal(ABC):
     def probability_moments(
         self, model: LatentGP, space: ContextSpace, parameters: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The same as a success probability, which ends at 0 and 1.
+        r"""The posterior mean and variance of the goal as a success probability.
 
         Args:
-            model: A model of pass/fail outcomes, alone or beside others.
+            model: A model that includes pass/fail outcomes.
             space: The box of the trials.
             parameters: The parameters.
 
@@ -110,7 +111,7 @@ class Goal(ABC):
 
 
 def success_likelihood(model: LatentGP) -> OutcomeLikelihood:
-    r"""How a model's pass/fail trials are answered.
+    r"""The likelihood of a model's pass/fail trials.
 
     Args:
         model: A model of pass/fail outcomes, alone or beside other trials.
@@ -128,8 +129,8 @@ def read_contexts(contexts: Contexts, name: str = "contexts") -> Tensor:
     r"""Contexts as a tensor.
 
     Args:
-        contexts: A ``K x m`` tensor or list; a list of numbers is one of contexts of
-            one number each.
+        contexts: A ``K x m`` tensor or list, or ``K`` numbers if there is one context
+            column.
         name: The name of the argument.
 
     Returns:

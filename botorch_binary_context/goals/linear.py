@@ -1,5 +1,5 @@
 r"""
-Goals that are weighted sums of the latent function: closed forms for everything.
+Goals that are weighted sums of the latent function, with closed forms throughout.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from botorch_binary_context.models.latent_gp import LatentGP
 class LinearGoal(Goal):
     r"""A weighted sum of the values of ``f`` in some contexts.
 
-    Its posterior is Gaussian. As a success probability it is that of a test whose
-    latent value is the sum.
+    Its posterior is Gaussian. Its success probability is that of a test whose latent
+    value is the sum.
     """
 
     @property
@@ -95,7 +95,7 @@ class LinearGoal(Goal):
         r"""The success probability of a test with that latent value.
 
         Args:
-            model: A model of pass/fail outcomes, alone or beside others.
+            model: A model that includes pass/fail outcomes.
             space: The box of the trials.
             parameters: The parameters.
 
@@ -220,7 +220,7 @@ class AtContext(LinearGoal):
 class ContextAverage(LinearGoal):
     r"""To be good on average: ``Σ w_k f(s_k, x)``.
 
-    The average is one of latent values; that of success probabilities is
+    This averages latent values; to average success probabilities, use
     :class:`~botorch_binary_context.goals.success.AverageSuccess`.
 
     Example:

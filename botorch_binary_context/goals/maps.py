@@ -1,5 +1,5 @@
 r"""
-Maps of thresholds: how hard a test may be, everywhere, instead of what is best.
+Maps of thresholds: how hard a test may be at all parameters, instead of an optimum.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ NUM_STEPS = 201
 
 @dataclass(frozen=True)
 class ThresholdMap:
-    r"""To learn where the success probability crosses a level, all over the box.
+    r"""Learn where the success probability crosses a level, at all parameters.
 
-    It is a goal without an optimum: rules named ``map-`` choose trials for it, and
-    :func:`threshold_map` says what has been learned.
+    It is a goal without an optimum: rules whose names begin with ``map-`` choose trials
+    for it, and :func:`threshold_map` gives the result.
 
     Attributes:
         level: The success probability, above the guess rate and below ``1 - λ``; by
@@ -50,7 +50,7 @@ class ThresholdMap:
 
 
 def latent_level(model: LatentGP, level: float | None) -> float:
-    r"""The latent value at which the success probability has a level.
+    r"""The latent value at which the success probability reaches a level.
 
     Args:
         model: A model of pass/fail outcomes, alone or beside others.
@@ -84,11 +84,11 @@ def threshold_map(
         parameters: Where to look, ``... x (d - m)``; not needed if there are none.
         credible: The probability of the intervals.
         num_samples: The number of draws from the true posterior; None for the intervals
-            of the Gaussian approximation, which are quick.
+            of the Gaussian approximation, which is faster.
 
     Returns:
         The medians and the bounds, ``...`` each, in units of the context. A threshold
-        beyond the box is plus or minus infinity, on the side where it is.
+        outside the box is plus or minus infinity.
 
     Example:
         >>> threshold, low, high = threshold_map(model, space, 0.75, grid)

@@ -1,8 +1,8 @@
 r"""
 Goals that are not linear in ``f``: worst cases, quantiles, averages of probabilities.
 
-Their moments are averages over joint draws of the values in all contexts, made of the
-same quasi-random numbers each time: smooth enough for a search, and repeatable.
+Their moments are averages over joint draws of the values in all contexts, always with
+the same quasi-random numbers: smooth enough to optimize, and repeatable.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from botorch_binary_context.likelihoods import OutcomeLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 
 NUM_DRAWS = 128
-# Contexts may determine each other: a little noise keeps the factor of their
-# covariance real. It is relative to their variance.
+# Values in different contexts may determine each other: a little noise, relative to
+# their variance, keeps the factor of their covariance real.
 JITTER = 1e-9
 
 
@@ -84,7 +84,7 @@ def joint_root(covariance: Tensor) -> Tensor:
         A ``... x K x K`` tensor.
     """
     diagonal = covariance.diagonal(dim1=-2, dim2=-1)
-    # What rounding does to so many numbers.
+    # The rounding error for so many numbers.
     share = max(JITTER, 10 * diagonal.shape[-1] * torch.finfo(covariance.dtype).eps)
     noise = share * diagonal.detach().mean(dim=-1, keepdim=True)
     lifted = covariance.diagonal_scatter(diagonal + noise, dim1=-2, dim2=-1)
@@ -138,7 +138,7 @@ class SampledGoal(Goal):
         return at_contexts(space, parameters, self.contexts)
 
     def draw(self, model: LatentGP, space: ContextSpace, parameters: Tensor) -> Tensor:
-        r"""Draws of how good parameters are.
+        r"""Draws of the goal.
 
         Args:
             model: The model.
@@ -154,7 +154,7 @@ class SampledGoal(Goal):
     def moments(
         self, model: LatentGP, space: ContextSpace, parameters: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The posterior mean and variance of how good parameters are.
+        r"""The posterior mean and variance of the goal.
 
         Args:
             model: The model.
@@ -166,7 +166,7 @@ class SampledGoal(Goal):
     def probability_moments(
         self, model: LatentGP, space: ContextSpace, parameters: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The same of the success probability of a test with that latent value.
+        r"""The moments of the success probability of a test with that latent value.
 
         Args:
             model: A model of pass/fail outcomes, alone or beside others.
@@ -312,7 +312,7 @@ class ContextCVaR(SampledGoal):
         """
         number = values.shape[-1]
         before = torch.arange(number, dtype=values.dtype, device=values.device)
-        # The last context of the share may be in it by a part only.
+        # The last context may count only in part.
         shares = (self.level * number - before).clamp(0.0, 1.0)
         return values.sort(dim=-1).values @ (shares / shares.sum())
 

@@ -93,7 +93,7 @@ class AverageSuccess(SampledGoal):
         rho = covar * shrink.unsqueeze(-1) * shrink.unsqueeze(-2)
         pairs = probit_covariance(h.unsqueeze(-1), h.unsqueeze(-2), rho)
         success_range = 1 - likelihood.guess_rate - likelihood.lapse_rate
-        # A rate that is learned has a trailing dimension, as the contrasts of trials.
+        # A learned rate has a trailing dimension, as the contrasts of trials have.
         success_range = (
             success_range.squeeze(-1)
             if isinstance(success_range, Tensor)
@@ -105,7 +105,7 @@ class AverageSuccess(SampledGoal):
     def probability_moments(
         self, model: LatentGP, space: ContextSpace, parameters: Tensor
     ) -> tuple[Tensor, Tensor]:
-        r"""The same: the goal is a probability itself.
+        r"""The same as :meth:`moments`: the goal is a probability.
 
         Args:
             model: The model.

@@ -1,5 +1,5 @@
 r"""
-What a rule is, and what it has to go by.
+The interface of rules, and the selection that they work on.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ def widen(options: SearchOptions) -> SearchOptions:
 
 @dataclass(frozen=True)
 class Selection:
-    r"""What a rule has to go by.
+    r"""Everything a rule needs to choose a trial: model, space, goal and restrictions.
 
     Attributes:
         answered_model: The model of the answered trials; :attr:`model` takes pending
             ones into account.
         space: The box of the rows of trials.
         options: The effort of the search for ``x`` or for the whole trial.
-        goal: What the parameters should be good at, if it was said.
-        context: The context of the trial, if it is given: ``m`` numbers or
-            ``batch_shape x m``.
+        goal: What the parameters should be good at, if given.
+        context: The context of the trial, if given: ``m`` numbers or ``batch_shape x
+            m``.
         pending: The pending trials, in the layout of ``train_X``, if there are any.
-        constraints: What the rows of trials may be.
+        constraints: Constraints on the rows of trials.
         safe: Which trials are safe.
         feasibility: Which trials are feasible.
-        before: The same before the last of the pending trials were asked.
+        before: The selection before the last pending trials were added.
     """
 
     answered_model: LatentGP
@@ -84,7 +84,7 @@ class Selection:
 
     @cached_property
     def model(self) -> LatentGP:
-        """The model as if pending trials had come out as is to be expected."""
+        """The model as if pending trials had come out as expected."""
         if self.before is None or self.pending is None:
             return self.answered_model
         known = 0
@@ -141,7 +141,7 @@ class Selection:
 
     @property
     def coarse_options(self) -> SearchOptions:
-        """For functions that cost much: their last digits do not decide a trial."""
+        """The effort for expensive functions, whose last digits do not matter."""
         return replace(
             self.options,
             max_evaluations=min(self.options.max_evaluations, COARSE_EVALUATIONS),
@@ -213,7 +213,7 @@ class Selection:
         return self.maximize(score_of, bounds, options).unflatten(-1, shape)
 
     def _most_slack(self, sides: Tensor) -> Tensor:
-        """By how much sides may be tested, in the context where they best may."""
+        """The slack of sides in the context where it is largest."""
         contexts = [self.context]
         if self.context is None and self.space.num_contexts > 0:
             contexts = list(draw_points(self.space.context_bounds, NUM_CONTEXTS, 0))
@@ -224,14 +224,14 @@ class Selection:
         return torch.stack([self.slack(part) for part in trials]).amax(dim=0)
 
     def slack(self, trials: Tensor) -> Tensor:
-        r"""By how much trials are safe and feasible.
+        r"""The slack of trials: by how much they are safe and feasible.
 
         Args:
             trials: ``r x batch_shape x num_rows x d`` trials.
 
         Returns:
-            A ``r x batch_shape`` tensor, negative where they are not; infinite if
-            neither was asked for.
+            A ``r x batch_shape`` tensor, negative where they are not; infinite if there
+            is no such restriction.
         """
         slack = trials.new_full(trials.shape[:-2], torch.inf)
         if self.safe is not None:
@@ -253,8 +253,8 @@ class Selection:
     ) -> Tensor:
         r"""A random trial, uniformly among the safe and feasible ones.
 
-        If none of many draws may be tested, a random walk from the safest trial draws
-        from the little that is left.
+        If none of many draws is allowed, a random walk from the safest trial draws from
+        the small allowed region.
 
         Args:
             decode: Maps ``r x batch_shape x k`` variables to trials.
@@ -288,7 +288,7 @@ class Selection:
         return decode(chosen)
 
     def find_safest(self) -> Tensor:
-        r"""The trial that is safe and feasible by the largest slack.
+        r"""The trial with the largest slack.
 
         Returns:
             A ``batch_shape x num_rows x d`` tensor.
@@ -296,11 +296,10 @@ class Selection:
         return self.maximize_trial(self.slack, starts=self.safe_starts())
 
     def safe_starts(self) -> Tensor | None:
-        r"""Variables of answered trials that are safest, to search from.
+        r"""The variables of the safest answered trials, to start searches from.
 
         Returns:
-            A ``r x batch_shape x k`` tensor; None if a trial has several rows, which
-            are not found in the data side by side.
+            A ``r x batch_shape x k`` tensor; None if a trial has several rows.
         """
         if self.trials.num_rows > 1:
             return None
@@ -396,7 +395,7 @@ class Selection:
 class Rule(Protocol):
     r"""Chooses a trial: any function, or any object that can be called like one.
 
-    A rule that is for one kind of trials may say so by an attribute ``functional``, for
+    A rule for one kind of trials may say so with an attribute ``functional``, for
     example ``VALUE`` for pass/fail outcomes.
     """
 
@@ -404,7 +403,7 @@ class Rule(Protocol):
         r"""Choose a trial for every element of the model's batch.
 
         Args:
-            selection: What to go by.
+            selection: The model, space, goal and restrictions.
 
         Returns:
             The rows of the trials, ``batch_shape x num_rows x d``.
@@ -413,11 +412,11 @@ class Rule(Protocol):
 
 
 def avoid(values: Tensor, slack: Tensor) -> Tensor:
-    r"""Scores of candidates, all of those that may not be below all others.
+    r"""Scores in which forbidden candidates rank below all others.
 
     Args:
         values: The scores.
-        slack: By how much candidates may be; negative if they may not.
+        slack: The slack of candidates, negative for forbidden ones.
 
     Returns:
         A tensor of the same shape.

@@ -1,5 +1,5 @@
 r"""
-Settings for a contest: of which the best is to be chosen.
+Rules for contests: the settings among which somebody names the best.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from botorch_binary_context.numerics.optim import SearchOptions, maximize
 from botorch_binary_context.rules.base import avoid
 from botorch_binary_context.rules.suggestion import frozen, recommend
 
-#: What makes the value of contests from a model and a box, by the names of rules.
+#: By the name of a rule, what makes the value of contests from a model and a box.
 CONTEST_RULES: Mapping[str, Callable[[LatentGP, ContextSpace], Any]] = {
     "qeubo": ExpectedBestOfContest,
     "mkg": ContestKnowledgeGradient,
@@ -48,10 +48,10 @@ def suggest_contest(
 ) -> Tensor:
     r"""The settings of the next contest.
 
-    The inferred best is the first of them. One after the other, the others raise the
-    value of the contest most: by "qeubo" the expected value of the best of them in the
-    reference context [Astudillo2023qeubo]_, by "mkg" what the name of the winner is
-    expected to raise the best posterior mean by.
+    The first is the inferred best. The others are added one after the other, each the
+    one that raises the value of the contest most: with "qeubo" the expected value of
+    the best of them in the reference context [Astudillo2023qeubo]_, with "mkg" the
+    expected rise of the best posterior mean once the winner is known.
 
     Args:
         model: A model of contests, duels or other trials; one of contests if some are
@@ -63,10 +63,10 @@ def suggest_contest(
         options: The effort of the searches.
         seed: The seed of the searches.
         rule: "qeubo" or "mkg".
-        pending: Contests that were asked but not answered yet,
-            ``batch_shape x n x k x d``. They are taken to end as is most probable.
-        feasibility: Which settings are feasible, by a model of its own, if only such
-            may be suggested. If none is left, a ``NoTrialLeftError`` says so.
+        pending: Contests that were asked but not answered yet, ``batch_shape x n x k x
+            d``. Their most probable winners are assumed.
+        feasibility: A model of which settings are feasible, to suggest only those. If
+            none is left, a ``NoTrialLeftError`` is raised.
 
     Returns:
         A ``batch_shape x 1 x k x d`` tensor, one contest.

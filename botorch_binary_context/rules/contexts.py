@@ -27,7 +27,7 @@ def most_informative(selection: Selection, parameters: Tensor) -> Tensor:
 
 
 def _context_search(selection: Selection) -> SearchOptions:
-    """A context has few variables: fewer starts, no more effort than for the rest."""
+    """Less effort, since a context has few variables."""
     options = selection.options
     return replace(
         CONTEXT_SEARCH,
@@ -37,11 +37,10 @@ def _context_search(selection: Selection) -> SearchOptions:
 
 
 def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
-    r"""The context whose outcome tells most about what counts.
+    r"""The context in which the outcome tells most about the goal.
 
-    That is the value of the goal, by default the one in the reference context. Goals
-    that are not linear in the latent function, such as the worst case, count by their
-    covariance with it.
+    By default that is the value in the reference context. Goals that are not linear in
+    the latent function, such as the worst case, enter by their covariance with it.
     """
     if selection.space.num_contexts == 0:
         return at_random(selection, parameters)
@@ -59,7 +58,7 @@ def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
 
 
 def at_random(selection: Selection, parameters: Tensor) -> Tensor:
-    r"""A context drawn uniformly, among the safe ones if safety was asked for."""
+    r"""A context drawn uniformly, among the safe ones if trials have to be safe."""
     chosen = selection.draw(
         lambda s: selection.test(parameters, s), selection.space.context_bounds
     )

@@ -41,16 +41,16 @@ from botorch_binary_context.numerics.optim import (
 )
 from botorch_binary_context.rules.base import Selection, draw_point_set, widen
 
-# The current best only needs to be good enough to compare others with.
+# The current best need not be exact to compare others with it.
 ROUGH_SEARCH = SearchOptions(num_restarts=4, raw_samples=256, max_evaluations=30)
 ROUGH_GAIN = 1e-4
-# Starts among the optima of drawn functions, in so many contexts.
+# How many contexts the optima of drawn functions are tested in, as starts.
 NUM_START_CONTEXTS = 4
 NUM_STARTS = 6
-# Trials near the incumbent, and opponents of it, among which starts are chosen.
+# How many trials near the incumbent, or opponents of it, starts are chosen from.
 NUM_NEAR = 16
 NUM_OPPONENTS = 48
-# How far from an optimum its opponent begins, as a share of the box.
+# How far an optimum's opponent starts from it, as a share of the box.
 NEAR = 0.05
 
 
@@ -86,7 +86,7 @@ def search_knowledge_gradient(
     r"""The trial of the largest knowledge gradient.
 
     Args:
-        selection: What to go by.
+        selection: The model, space, goal and restrictions.
         nested: The knowledge gradient.
         options: The effort of the search.
 
@@ -144,7 +144,7 @@ def search_entropy(selection: Selection, acqf: ContextualJointEntropySearch) -> 
     r"""The trial that tells most about the optima of the drawn functions.
 
     Args:
-        selection: What to go by.
+        selection: The model, space, goal and restrictions.
         acqf: The acquisition function.
 
     Returns:
@@ -190,7 +190,7 @@ def _in_contexts(selection: Selection, sides: Tensor) -> Tensor:
 
 
 def _move(points: Tensor, bounds: Tensor) -> Tensor:
-    """Points a little off ``n x batch_shape x k`` ones, within a box."""
+    """Points slightly away from ``n x batch_shape x k`` given ones, within a box."""
     shift = bounds.new_tensor([[-NEAR], [NEAR]]) * (bounds[1] - bounds[0])
     steps = draw_points(shift, len(points), 0)
     steps = steps.reshape(len(points), *[1] * (points.ndim - 2), points.shape[-1])
@@ -198,13 +198,13 @@ def _move(points: Tensor, bounds: Tensor) -> Tensor:
 
 
 def by_global_information(selection: Selection) -> Tensor:
-    r"""The trial that tells most about where the level is crossed (GlobalMI)."""
+    r"""The trial that tells most about where the threshold is crossed (GlobalMI)."""
     acqf = GlobalMutualInformation(selection.model, selection.space, _level(selection))
     return selection.maximize_trial(acqf.evaluate, selection.coarse_options)
 
 
 def by_volume_change(selection: Selection) -> Tensor:
-    r"""The trial that changes the volume below the level most (EAVC)."""
+    r"""The trial that changes the volume below the threshold most (EAVC)."""
     acqf = ExpectedAbsoluteVolumeChange(
         selection.model, selection.space, _level(selection)
     )
@@ -212,7 +212,7 @@ def by_volume_change(selection: Selection) -> Tensor:
 
 
 def by_straddling(selection: Selection) -> Tensor:
-    r"""The trial that is most uncertain near the level (straddle)."""
+    r"""The trial that is most uncertain near the threshold (straddle)."""
     acqf = Straddle(selection.model, _level(selection))
     # Its maximum is on a kink, which takes many evaluations.
     return selection.maximize_trial(acqf.evaluate, selection.options)
@@ -230,7 +230,7 @@ def _level(selection: Selection) -> float | None:
 
 
 def uniformly(selection: Selection) -> Tensor:
-    r"""A trial drawn uniformly, among the safe ones if safety was asked for."""
+    r"""A trial drawn uniformly, among the safe ones if trials have to be safe."""
     trials = selection.trials
     starts = selection.safe_starts() if selection.is_restricted else None
     return selection.draw(trials.decode, trials.bounds, starts)

@@ -61,21 +61,21 @@ def by_self_sparring(selection: Selection) -> Tensor:
 
 
 def by_best_option(selection: Selection) -> Tensor:
-    r"""A duel whose better side is expected to be best (EUBO)."""
+    r"""The duel whose better side has the largest expected value (EUBO)."""
     acqf = ExpectedBestOption(selection.model, selection.space, selection.target)
     return selection.maximize_sides(acqf.value_at, 2, widen(selection.options))
 
 
 def by_hallucination(selection: Selection) -> Tensor:
-    r"""A duel of the incumbent and what might be better, by a hallucination (HB).
+    r"""A duel of the incumbent and a challenger chosen by a hallucination (HB).
 
-    What the duels so far observe is drawn from its true posterior and then believed:
-    the challenger has the largest expected improvement on the incumbent.
+    One draw of what the duels so far observe, from the true posterior, is taken as the
+    truth; the challenger has the largest expected improvement on the incumbent.
     """
     space = selection.space
     goal = selection.target
     incumbent = _incumbent(selection)
-    # Pending duels need no expected outcomes: another draw is believed each time.
+    # Pending duels need no expected outcomes: each duel uses another draw.
     believed = hallucinate(selection.answered_model)
     acqf = ExpectedBestOption(believed, space, goal)
 
@@ -93,8 +93,8 @@ def hallucinate(model: LatentGP) -> LatentGP:
         model: The model.
 
     Returns:
-        A copy, whose posterior is that given a draw from the true posterior of the
-        contrasts; torch's generator says which of the draws that the model keeps.
+        A copy whose posterior is conditioned on a draw from the true posterior of the
+        contrasts; torch's generator picks one of the draws that the model keeps.
     """
     draws = model.sample_contrasts(NUM_CONTRASTS).values  # S x batch_shape x n
     shape = (1, *model.batch_shape, 1)
@@ -142,13 +142,13 @@ def _path_maximizers(selection: Selection, num_paths: int) -> Tensor:
 
 
 def _allowed_path_maximizer(selection: Selection) -> Tensor:
-    """Where a drawn function is largest among what may be tested."""
+    """The maximizer of a drawn function among the allowed trials."""
     space = selection.space
     model = selection.answered_model
     goal = selection.target
     paths = draw_sample_paths(model, 1, bounds=space.bounds)
 
-    def value(x: Tensor) -> Tensor:  # the one path is a dimension of its own
+    def value(x: Tensor) -> Tensor:  # the path has its own dimension
         rows = goal.rows(space, x).unsqueeze(1)
         return goal.combine(paths(rows), model).squeeze(1)
 

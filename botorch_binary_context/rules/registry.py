@@ -1,9 +1,9 @@
 r"""
-Tables of rules that grow by what other packages offer.
+Tables of rules, to which other packages can add theirs.
 
-A package offers a rule by an entry point of the group ``botorch_binary_context.rules``
-in its ``pyproject.toml``; the rule is then found by its name in any process, and so in
-experiments, too:
+A package registers a rule as an entry point of the group
+``botorch_binary_context.rules`` in its ``pyproject.toml``; the rule can then be used by
+its name everywhere, also in experiments:
 
 .. code-block:: toml
 
@@ -26,16 +26,16 @@ GROUP = "botorch_binary_context.rules"
 
 
 class RuleTable(dict[str, Rule]):
-    r"""Rules by their names: those of the package, and those that others offer.
+    r"""Rules by name: those of this package, and those of others.
 
-    Iteration is over the rules of the package and those that were added; a rule of
-    another package is loaded when it is asked for.
+    Iteration covers the rules of this package and those added to the table; a rule of
+    another package is loaded when its name is used.
     """
 
     def __init__(self, functional: Functional, rules: dict[str, Rule]) -> None:
         r"""
         Args:
-            functional: What the trials observe that the rules are for.
+            functional: What the trials observe, VALUE or DIFFERENCE.
             rules: The rules.
         """
         super().__init__(rules)
@@ -73,7 +73,7 @@ def check_rule(rule: Any, name: str) -> None:
 
 
 def load_rule(name: str) -> Rule | None:
-    r"""The rule that an installed package offers under a name.
+    r"""The rule that an installed package has registered under a name.
 
     Args:
         name: The name of an entry point.

@@ -1,5 +1,5 @@
 r"""
-When to stop: what one more trial is worth, and how sure the answer is.
+When to stop: the value of another trial, and the uncertainty of the answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def value_of_next_trial(
     options: SearchOptions = SearchOptions(max_evaluations=40),  # noqa: B008
     seed: int = 0,
 ) -> Tensor:
-    r"""What the best next trial is expected to add to what can be recommended.
+    r"""How much the best next trial is expected to improve the recommendation.
 
     It is the maximum of the knowledge gradient, in units of the goal: of the latent
     function or, for averages of success, of a probability.
@@ -104,7 +104,7 @@ def uncertainty_of_answer(
 
 @dataclass(frozen=True)
 class StoppingRule:
-    r"""To stop when a trial is no longer worth it, or the answer is sure enough.
+    r"""Stop when another trial is not worth it, or when the answer is certain enough.
 
     Attributes:
         least_value: Stop when no trial is expected to add more than this.

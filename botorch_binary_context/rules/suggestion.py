@@ -41,7 +41,7 @@ from botorch_binary_context.rules.base import Rule, Selection, avoid
 from botorch_binary_context.rules.registry import check_rule
 from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES
 
-# By what the trials of a model observe.
+# The table of rules, by what the trials of a model observe.
 _RULES = {VALUE: BINARY_RULES, DIFFERENCE: DUEL_RULES}
 # The most effort of a search while trials are pending.
 PENDING_SEARCH = SearchOptions(
@@ -66,31 +66,31 @@ def suggest(
     r"""The next trials to run, for every element of the model's batch.
 
     The trials have the layout of ``train_X``, so ``model.condition_on_observations``
-    takes them as they are. Several at once are chosen one after the other, each as if
-    those before it, and the pending ones, had come out as is to be expected; ``bald``
-    takes all of their joint outcomes into account, and Thompson sampling draws a
-    function of its own for each.
+    takes them as they are. With ``q > 1``, trials are chosen one after the other, each
+    as if those before it, and the pending ones, had come out as expected; ``bald``
+    instead takes all joint outcomes into account, and Thompson sampling draws a
+    separate function for each.
 
     Args:
         model: A model of the trials so far, of pass/fail outcomes or of duels.
         space: The box of the trials.
-        rule: The name of a rule of ``BINARY_RULES`` or ``DUEL_RULES`` or of an
-            installed package, or a rule.
+        rule: A rule, or the name of one: of ``BINARY_RULES``, ``DUEL_RULES`` or an
+            installed package.
         options: The effort of the searches.
-        seed: The seed of what is random; by default torch's generator.
+        seed: The random seed; by default torch's generator is used.
         q: How many trials.
         pending: Trials that were asked but not answered yet, in the layout of
             ``train_X``.
-        goal: What the parameters should be good at; by default at the reference
-            context or, if the context is given, in that.
-        context: The context of the trials, if it is given and only the parameters are
-            to be chosen: one number for each context column, in the order of the
-            columns, or ``batch_shape x m``.
+        goal: What the parameters should be good at; by default the given context or,
+            without one, the reference context.
+        context: A given context, for which only the parameters are chosen: one number
+            for each context column, in the order of the columns, or ``batch_shape x
+            m``.
         constraints: Linear constraints, fixed columns and discrete choices.
-        safe: Which trials are safe, if only such may be suggested. If none is left, a
-            ``NoTrialLeftError`` says so.
-        feasibility: Which trials are feasible, by a model of its own, if only such may
-            be suggested; the same error says if none is left.
+        safe: Suggest only trials that are safe in this sense. If none is left, a
+            ``NoTrialLeftError`` is raised.
+        feasibility: Suggest only trials that are feasible according to this model; the
+            same error is raised if none is left.
 
     Returns:
         ``batch_shape x q x d`` trials or ``batch_shape x q x 2 x d`` duels, whose two
@@ -141,7 +141,7 @@ def suggest(
 def _choose_in_turn(
     choose: Rule, selection: Selection, q: int, options: SearchOptions
 ) -> Tensor:
-    """Each trial as if those before it had come out as is to be expected."""
+    """Choose trials in turn, as if those before had come out as expected."""
     chosen = [_choose_one(choose, selection)]
     later = shorten(options)
     for _ in range(q - 1):
@@ -154,8 +154,8 @@ def _choose_in_turn(
 def shorten(options: SearchOptions) -> SearchOptions:
     r"""The effort of searches while trials are pending.
 
-    What is sought then rests on expected outcomes, and a batch should cost no more than
-    as many single trials, although models must be conditioned on its trials.
+    The target is then approximate anyway, since it rests on expected outcomes, and a
+    batch should cost no more than as many single trials.
 
     Args:
         options: The effort of a search.
@@ -186,7 +186,7 @@ def _choose_one(choose: Rule, selection: Selection) -> Tensor:
 
 
 def _keep_rules(selection: Selection, rows: Tensor) -> Tensor:
-    """The trial, if it may be tested, else the safest; all constraints are met."""
+    """The trial if it is allowed, else the safest one; constraints are always met."""
     if selection.constraints is not None:
         rows = _meet(selection.constraints, selection.space, rows)
     if not selection.is_restricted:
@@ -221,7 +221,7 @@ def _meet(constraints: Constraints, space: ContextSpace, rows: Tensor) -> Tensor
 
 
 def _find_rule(model: LatentGP, rule: str | Rule) -> tuple[LatentGP, Rule]:
-    """The rule of a name, and the model that asks the kind of trials it is for."""
+    """The rule of a name, and the model that asks its kind of trials."""
     if not isinstance(rule, str):
         check_rule(rule, "``rule``")
         return model, rule
@@ -262,8 +262,8 @@ def recommend(
         goal: What the parameters should be good at, by default in the reference
             context.
         constraints: Linear constraints, fixed columns and discrete choices.
-        feasibility: Which parameters are feasible, in all contexts of the goal, if only
-            such may be recommended.
+        feasibility: Recommend only parameters that are feasible, in all contexts of the
+            goal, according to this model.
 
     Returns:
         A ``batch_shape x (d - m)`` tensor of parameters.
@@ -319,7 +319,7 @@ def _best_feasible(
 def _check_arguments(
     model: Any, space: Any, options: Any, seed: Any, goal: Any
 ) -> None:
-    """Refuse what is of a wrong kind."""
+    """Check the kinds of arguments."""
     check_kind("model", model, LatentGP)
     check_kind("space", space, ContextSpace)
     check_kind("options", options, SearchOptions)
@@ -331,7 +331,7 @@ def _check_arguments(
 
 @contextmanager
 def _without_inference_mode(model: LatentGP) -> Iterator[LatentGP]:
-    """The model, or a copy that gradients can pass if it was made without them."""
+    """The model, or a copy that supports gradients if it was made in inference mode."""
     with torch.inference_mode(False):
         tensors = [*model.parameters(), *model.buffers(), model.datapoints]
         if any(tensor.is_inference() for tensor in tensors):
@@ -378,7 +378,7 @@ def recommend_for_contexts(
 
 @contextmanager
 def frozen(model: torch.nn.Module) -> Iterator[None]:
-    r"""Hold the hyperparameters constant: no graph is built to them.
+    r"""Hold the hyperparameters constant, so that no gradients are computed for them.
 
     Args:
         model: The model.

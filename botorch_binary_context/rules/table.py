@@ -1,12 +1,12 @@
 r"""
-The tables of rules: how the parameters are chosen, how the context is.
+The tables of rules, which say how parameters and contexts are chosen.
 
-A new rule is a new row, here with a function ``by_posterior_mean`` of one's own:
+A new rule is a new row, here with a function ``by_posterior_mean`` of your own:
 
     >>> BINARY_RULES["mean-ald"] = TwoStages(by_posterior_mean, most_informative)
     >>> suggest(model, space, rule="mean-ald")
 
-A rule need not be in a table: ``suggest`` takes the object as well as the name.
+A rule need not be in a table: ``suggest`` also takes the object.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class TwoStages:
         r"""Choose a trial.
 
         Args:
-            selection: What to go by.
+            selection: The model, space, goal and restrictions.
 
         Returns:
             A ``batch_shape x num_rows x d`` tensor.
