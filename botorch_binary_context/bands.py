@@ -171,8 +171,8 @@ def exact_threshold_band(
 ) -> Band:
     r""":func:`threshold_band` of the true posterior.
 
-    A quantile of ``f`` is below the contrast exactly where the probability that ``f`` is
-    below it exceeds that of the quantile, so no search for quantiles is needed.
+    A quantile of ``f`` is below the contrast exactly where the probability that ``f``
+    is below it exceeds that of the quantile, so no search for quantiles is needed.
 
     Args:
         model: The model.

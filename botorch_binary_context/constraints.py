@@ -196,7 +196,7 @@ class Safety:
         """
         if model.functional != VALUE:
             raise UnsupportedError(
-                "Expected ``safe`` to be None for duels, which cannot be failed, but got "
+                "Expected ``safe`` to be None for duels, which have no fails, but got "
                 f"{self}."
             )
         mean, variance = model.moments(X)
