@@ -30,6 +30,7 @@ SOURCES = sorted((ROOT / PACKAGE).rglob("*.py"))
 FENCE = re.compile(r"^(`{3,}|:{3,}).*?^\1$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 AUTOMODULE = re.compile(r"^\.\. automodule:: (\S+)\n(   :no-members:)?", re.MULTILINE)
+AUTOCLASS = re.compile(r"^\.\. autoclass:: (\S+)", re.MULTILINE)
 INCLUDE = re.compile(r"^```\{include\} (\S+)", re.MULTILINE)
 TOCTREE = re.compile(r"^```\{toctree\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ROLE = re.compile(r"\{py:(?:obj|mod)\}`(?:[^`<]*<)?([^`<>]+)>?`")
@@ -113,6 +114,7 @@ def documented_modules(with_members: bool) -> list[str]:
 def documented_names() -> set[str]:
     modules = set(documented_modules(True))
     names = {n for n in package_names() if n.rpartition(".")[0] in modules}
+    names |= {n for p in DOCS.glob("api/*.md") for n in AUTOCLASS.findall(read(p))}
     return names | modules | set(documented_modules(False))
 
 

@@ -16,6 +16,7 @@ from botorch_binary_context.acquisition.contests import (
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
 )
+from botorch_binary_context.acquisition.fantasies import Accuracy
 from botorch_binary_context.acquisition.goal_bounds import (
     GoalUpperConfidenceBound,
     LatentGoalUpperConfidenceBound,
@@ -41,6 +42,7 @@ from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
 from botorch_binary_context.acquisition.targeted import TargetedInformation
 
 __all__ = [
+    "Accuracy",
     "BernoulliMutualInformation",
     "BinaryUpperConfidenceBound",
     "ContestKnowledgeGradient",
@@ -57,8 +59,8 @@ __all__ = [
     "MomentMatchedKnowledgeGradient",
     "OneShotContextualBinaryKnowledgeGradient",
     "SampledKnowledgeGradient",
-    "TargetedInformation",
     "Straddle",
+    "TargetedInformation",
     "best_latent_value",
     "gen_one_shot_knowledge_gradient_initial_conditions",
     "input_constructors",

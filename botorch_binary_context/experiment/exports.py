@@ -20,7 +20,7 @@ from botorch_binary_context.experiment.lens import Lens
 from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.recommendation import Recommendation
 from botorch_binary_context.experiment.settings import Settings
-from botorch_binary_context.experiment.space import NamedSpace
+from botorch_binary_context.experiment.space import Encoder, NamedSpace
 from botorch_binary_context.experiment.stopping import Progress, Stop
 from botorch_binary_context.experiment.threshold_distribution import (
     ThresholdDistribution,
@@ -30,6 +30,7 @@ from botorch_binary_context.experiment.variables import (
     Categorical,
     Context,
     Integer,
+    Parameter,
     Real,
 )
 
@@ -40,6 +41,7 @@ __all__ = [
     "Context",
     "Duels",
     "DuelsWithTies",
+    "Encoder",
     "Estimate",
     "Event",
     "Experiment",
@@ -50,6 +52,7 @@ __all__ = [
     "Loss",
     "NamedGoal",
     "NamedSpace",
+    "Parameter",
     "PassFail",
     "Periodic",
     "Progress",

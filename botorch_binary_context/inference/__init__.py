@@ -1,5 +1,6 @@
 r"""Inference: how the posterior of a model is approximated."""
 
+from botorch_binary_context.inference.exact import Basis, ContrastSamples
 from botorch_binary_context.inference.expectation_propagation import (
     ExpectationPropagation,
     SiteApproximation,
@@ -17,6 +18,8 @@ from botorch_binary_context.inference.given import (
 from botorch_binary_context.inference.laplace import Laplace, LaplaceApproximation
 
 __all__ = [
+    "Basis",
+    "ContrastSamples",
     "ExpectationPropagation",
     "GaussianApproximation",
     "GivenApproximation",

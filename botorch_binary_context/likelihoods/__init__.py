@@ -11,6 +11,7 @@ from botorch_binary_context.likelihoods.probit import (
     PreferenceLikelihood,
     ProbitLikelihood,
 )
+from botorch_binary_context.likelihoods.probit_terms import ProbitTerms
 from botorch_binary_context.likelihoods.stacked import StackedLikelihood
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "OutcomeLikelihood",
     "PreferenceLikelihood",
     "ProbitLikelihood",
+    "ProbitTerms",
     "RatingLikelihood",
     "StackedLikelihood",
     "TiesLikelihood",
