@@ -23,6 +23,7 @@ import re
 import tempfile
 import warnings
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -220,7 +221,16 @@ def load(folder: Path) -> pl.DataFrame:
 
 def _unpack(folder: Path) -> list[pl.DataFrame]:
     """The packed results of a study, a table for each task."""
-    frame = read_table(folder / PACKED)
+    path = folder / PACKED
+    if not path.exists():
+        return []
+    status = path.stat()
+    return _read_packed(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=1)  # a run asks for each of hundreds of tasks
+def _read_packed(path: Path, changed: int, size: int) -> list[pl.DataFrame]:
+    frame = read_table(path)
     if frame is None:
         return []
     return frame.partition_by("function", "rule", maintain_order=True)
