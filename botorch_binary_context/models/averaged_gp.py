@@ -1,5 +1,5 @@
 r"""
-A model averaged over what its hyperparameters may be.
+A model averaged over draws of its hyperparameters.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from botorch_binary_context.posteriors import AveragedPosterior
 class AveragedGP:
     r"""A model averaged over draws of its hyperparameters.
 
-    Its intervals allow for lengthscales, scales and slopes not being known, as those of
-    a model with learned hyperparameters do not.
+    Unlike those of a model with learned hyperparameters, its intervals allow for
+    lengthscales, scales and slopes that are not known exactly.
 
     Example:
         >>> averaged = AveragedGP(model, num_draws=32)

@@ -27,7 +27,7 @@ from botorch_binary_context.models.validation import check_labels
 
 
 def contests(train_X: Tensor, train_Y: Tensor) -> Observations:
-    r"""Contests as the pairs of their winner with each loser.
+    r"""Contests as pairs of the winner with each loser.
 
     Args:
         train_X: The settings of each contest, ``batch_shape x n x k x d``.
@@ -90,7 +90,7 @@ class BestOfGP(MixedGP):
             train_Y: The winners, ``batch_shape x n x 1``, from 0 to ``k - 1``.
             others: Trials of other kinds about the same function; duels should come
                 first, since candidates are trials of the first kind. By default there
-                are duels, none of them answered.
+                are no duels yet.
             covar_module: The kernel of the value function, as in :class:`MixedGP`.
             mean_module: The prior mean of the value function, by default zero.
             input_transform: Applied to the inputs of trials and of test points.
@@ -129,10 +129,11 @@ class BestOfGP(MixedGP):
         return self.condition_on_observations(contests(X, Y))
 
     def winner_probabilities(self, X: Tensor) -> Tensor:
-        r"""The probability of each setting to win its contest.
+        r"""The probability that each setting wins its contest.
 
-        In closed form for two and three settings; for more by quasi-random draws of
-        their values, given which it is an integral over one number.
+        This is a closed form for two and three settings. For more, it averages over
+        quasi-random draws of their values, given which it is a one-dimensional
+        integral.
 
         Args:
             X: The settings, ``batch_shape x k x d``.

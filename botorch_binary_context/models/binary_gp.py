@@ -20,8 +20,8 @@ class BinaryGP(LatentGP):
     r"""A model of the latent performance behind pass/fail outcomes.
 
     ``p(c=1|z) = γ + (1 - γ - λ) Φ(f(z))`` with a Gaussian process prior on ``f``
-    (section 3.1 of [Fauvel2022contextual]_). The rows ``z`` may hold contexts beside
-    parameters: the kernel says what they do.
+    (section 3.1 of [Fauvel2022contextual]_). The rows ``z`` may contain contexts as
+    well as parameters; the kernel says what contexts do.
 
     Example:
         >>> train_X = torch.rand(20, 2, dtype=torch.double)

@@ -14,12 +14,13 @@ from torch import Tensor
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.errors import quote
 
-# How much longer or shorter than the parameters a combination may be.
+# How much longer or shorter a combination may be than the parameters.
 MAX_STRETCH = 1e6
 
 
 def center_contexts(space: ContextSpace) -> Normalize:
-    r"""Takes parameters to the unit cube and contexts to [-1, 1].
+    r"""An input transform that maps parameters to the unit cube and contexts to [-1,
+    1].
 
     Args:
         space: The box of the trials.
@@ -29,7 +30,7 @@ def center_contexts(space: ContextSpace) -> Normalize:
     """
     bounds = space.bounds.clone()
     columns = list(space.context_dims)
-    # What begins in the middle and has half the width goes from -1 to 1.
+    # Normalizing from the middle with half the width gives -1 to 1.
     bounds[0, columns] = space.context_bounds.mean(dim=0)
     return Normalize(space.dim, bounds=bounds)
 
@@ -37,10 +38,11 @@ def center_contexts(space: ContextSpace) -> Normalize:
 class CombineParameters(InputTransform):
     r"""Takes parameters ``x`` to combinations ``A x / w`` and contexts to [-1, 1].
 
-    A kernel with a lengthscale for each column sees what happens along the parameters.
-    Where they act together, as sphere and cylinder of a lens do, it sees more in
-    combinations of them. These share a unit, so they share the width ``w``, too: the
-    geometric mean of the parameters' ranges. The center of the box goes to zero.
+    A kernel with a lengthscale for each column works best where each column acts on its
+    own. Where parameters act together, as the sphere and cylinder of a lens do,
+    combinations of them are better columns. They have the same unit and so the same
+    width ``w``: the geometric mean of the parameters' ranges. The center of the box is
+    mapped to zero.
 
     Example:
         >>> # The spherical equivalent S + C / 2, and the rest of the cylinder.
@@ -125,7 +127,7 @@ def check_combinations(
 
 
 def _is_invertible(A: Tensor) -> bool:
-    """Whether no combination is far longer or shorter than the parameters."""
+    """Whether the combinations can be inverted without losing many digits."""
     if not bool(A.isfinite().all()):
         return False
     stretch = torch.linalg.svdvals(A)

@@ -25,20 +25,20 @@ from botorch_binary_context.kernels import (
     MultiplicativeContextKernel,
 )
 
-# Medians of priors and their spreads, in the logarithm, for parameters in [0, 1] and
-# contexts in [-1, 1].
+# Medians of priors and their standard deviations in the logarithm, for parameters in
+# [0, 1] and contexts in [-1, 1].
 LENGTHSCALE, LENGTHSCALE_SPREAD = 0.4, 0.4
 OUTPUTSCALE, OUTPUTSCALE_SPREAD = 9.0, 0.7
 CONTEXT_VARIANCE = 4.0
-SLOPE_VARIANCE = 4.0  # of slopes that vary with the parameters
+SLOPE_VARIANCE = 4.0  # for slopes that vary with the parameters
 OFFSET_VARIANCE = 25.0
 SHORTEST = 0.02
 # The same if nothing is known about the columns.
 GENERAL_LENGTHSCALE_SPREAD = 0.7
 GENERAL_OUTPUTSCALE = 4.0
 GENERAL_OFFSET_VARIANCE = 4.0
-# The median of the prior of what people prefer, which changes more slowly: chosen on
-# public choices and simulated raters (``python -m benchmarks run answers`` has others).
+# The median for duels, since preferences change more slowly: chosen on public choices
+# and simulated raters (``python -m benchmarks run answers`` has others).
 DUEL_LENGTHSCALE = 1.2
 
 
@@ -46,11 +46,11 @@ def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
     r"""A squared exponential kernel with priors that ten trials cannot overrule.
 
     Outcomes of one bit say little about hyperparameters. So lengthscales, for inputs in
-    the unit cube, grow with the square root of the dimension as those of BoTorch's
-    models do, but are shorter and vary less: where nearly all tests fail, those become
-    so long that no hill is expected anywhere but in a corner. The output scale says how
-    sure the outcomes get at the best and the worst points: latent standard deviations
-    of one to four.
+    the unit cube, grow with the square root of the dimension as in BoTorch's models,
+    but are shorter and vary less: where nearly all tests fail, BoTorch's become so long
+    that no peak is expected except in a corner. The output scale says how certain
+    outcomes become at the best and the worst points: latent standard deviations of one
+    to four.
 
     Args:
         dim: The number of columns of a trial.
@@ -66,9 +66,9 @@ def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
 def duel_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
     r""":func:`default_covar_module` that learns longer lengthscales from duels.
 
-    On real choices and on simulated raters a value that is nearly linear predicts best
-    after few answers; lengthscales become shorter where more answers say so. What
-    changes is the prior: until they are learned, lengthscales are as in the default.
+    On real choices and with simulated raters, a nearly linear value function predicts
+    best after few answers; more answers can make lengthscales shorter. Only the prior
+    differs: until they are learned, lengthscales are as in the default.
 
     Args:
         dim: The number of columns of a trial.
@@ -123,7 +123,7 @@ def scale_covar_module(kernel: Kernel, outputscale: float) -> ScaleKernel:
 
 
 def binary_covar_module(dim: int, batch_shape: torch.Size) -> AdditiveKernel:
-    r""":func:`default_covar_module` and an offset: passes may be rare everywhere.
+    r""":func:`default_covar_module` and an offset, since passes may be rare everywhere.
 
     Args:
         dim: The number of columns of a trial.
@@ -141,9 +141,9 @@ def psychometric_covar_module(
 ) -> AdditiveContextKernel:
     r"""``θ s s' + k(x,x') + constant``, with priors for psychometric functions.
 
-    For parameters in the unit cube and contexts in [-1, 1]. A Matérn kernel bends to
-    the sharp peak of a performance that is flat far from it, where a squared
-    exponential would have to be short everywhere.
+    For parameters in the unit cube and contexts in [-1, 1]. A Matérn kernel can follow
+    a sharp peak that is flat far from it; a squared exponential would need a short
+    lengthscale everywhere.
 
     Args:
         dim: The number of columns of a trial.
@@ -169,8 +169,8 @@ def varying_slope_covar_module(
 ) -> AdditiveKernel:
     r"""``s s' (θ + k₁(x,x')) + k₂(x,x') + constant``: parameters change the slope, too.
 
-    Of contexts in [-1, 1] the slope varies by about 2 around a mean that the prior mean
-    has; the rest is :func:`psychometric_covar_module`.
+    For contexts in [-1, 1], the slope varies by about 2 around that of the prior mean;
+    the rest is :func:`psychometric_covar_module`.
 
     Args:
         dim: The number of columns of a trial.

@@ -1,8 +1,8 @@
 r"""
-The prior of a model's trials from that of most of them.
+The prior of a model's trials, from the known prior of most of them.
 
-A model that is conditioned on a few more trials knows the covariance of all others
-already: only the rows of the new ones are computed.
+A model that is conditioned on a few more trials already has the covariance of all
+others, so only the rows of the new ones are computed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def hyperparameters_of(model: LatentGP) -> list[Tensor]:
-    r"""A copy of what the prior of a model depends on.
+    r"""A copy of everything that the prior of a model depends on.
 
     Args:
         model: The model.
@@ -34,7 +34,8 @@ def hyperparameters_of(model: LatentGP) -> list[Tensor]:
 
 
 def valid_start(model: LatentGP) -> Start | None:
-    r"""Where the approximation of a model begins, without what is no longer true.
+    r"""The starting point of a model's approximation, without parts that are out of
+    date.
 
     Args:
         model: The model.
@@ -53,7 +54,7 @@ def valid_start(model: LatentGP) -> Start | None:
 
 
 def prior_and_start(model: LatentGP) -> tuple[Tensor, Tensor, Start | None]:
-    r"""What the approximation of a model needs to know of its prior and its past.
+    r"""The prior of a model, and where its approximation starts.
 
     Args:
         model: The model, in ``eval`` mode.
@@ -66,7 +67,7 @@ def prior_and_start(model: LatentGP) -> tuple[Tensor, Tensor, Start | None]:
     prior = None if torch.is_grad_enabled() else extend_prior(model, start)
     mean, K = prior or model._prior_moments(model.train_inputs)
     model._kept = hyperparameters_of(model)
-    if start is not None:  # the former approximation has served, and takes memory
+    if start is not None:  # frees the former approximation
         model._start = Start(start.values)
     return mean, K, start
 

@@ -1,12 +1,12 @@
 r"""
-Fits of hyperparameters, with little beside the algebra in each evaluation.
+Fits of hyperparameters with little overhead.
 
-``fit_gpytorch_mll`` of BoTorch comes here for the models of this package. The search is
-BoTorch's own, L-BFGS-B from where the parameters are, but in the logarithms of positive
-hyperparameters, which takes two thirds of the steps. What it evaluates is the same
-marginal likelihood, without the distributions, copies and modules that stand
-between the parameters and the algebra. Whatever else is asked for (an optimizer, a
-closure, further attempts after a failed one) is left to BoTorch.
+BoTorch's ``fit_gpytorch_mll`` calls this for the models of this package. The search is
+BoTorch's own, L-BFGS-B from the current parameters, but in the logarithms of positive
+hyperparameters, which takes a third fewer steps. It evaluates the same marginal
+likelihood, without the distributions, copies and modules between the parameters and the
+algebra. Anything else (another optimizer, a closure, a second attempt after a failure)
+is left to BoTorch.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from torch import Tensor
 
 from botorch_binary_context.models.small_objective import SmallObjective, is_soft
 
-# What L-BFGS-B says of an end that is no failure: converged, or out of iterations.
+# Ends of L-BFGS-B that are not failures: converged, or out of iterations.
 FINE = (0, 1)
-# Where logarithms of hyperparameters end that the data do not hold back.
+# Bounds of the logarithms of hyperparameters that the data do not limit.
 WIDEST_LOG = 12.0
 
 
@@ -75,7 +75,7 @@ def fit(
 
 
 def _climb(mll: Any, options: Mapping[str, Any] | None) -> bool:
-    """Search from the present hyperparameters; whether that ended well."""
+    """Search from the present hyperparameters, and return whether that succeeded."""
     parameters, limits = get_parameters_and_bounds(mll, requires_grad=True)
     if not parameters:
         return False
@@ -106,7 +106,7 @@ def _find_bounds(
     is_log: np.ndarray,
     begin: np.ndarray,
 ) -> np.ndarray:
-    """Those of raw parameters, and wide ones of logarithms."""
+    """The bounds of raw parameters, and wide ones for logarithms."""
     bounds = get_bounds_as_ndarray(parameters, limits)
     if bounds is None:
         bounds = np.full((len(begin), 2), (-np.inf, np.inf))
@@ -116,11 +116,11 @@ def _find_bounds(
 
 
 class _Loss:
-    """The negative objective and its slope, as functions of a vector.
+    """The negative objective and its gradient, as functions of a vector.
 
-    A hyperparameter that is kept positive by a soft threshold has its logarithm in the
-    vector, in which the evidence is closer to a parabola than in the raw parameter; any
-    other is there as it is.
+    A hyperparameter that is kept positive by a softplus enters by its logarithm, in
+    which the evidence is closer to a parabola than in the raw parameter; any other
+    enters as it is.
     """
 
     def __init__(self, mll: Any, parameters: dict[str, Tensor]) -> None:
@@ -154,7 +154,7 @@ class _Loss:
         return -value.item(), slope
 
     def restore(self) -> None:
-        """Take back all changes of the parameters, to the last digit."""
+        """Restore the parameters exactly."""
         with torch.no_grad():
             for parameter, value in zip(self.parameters, self._begin, strict=True):
                 parameter.copy_(value)

@@ -1,9 +1,9 @@
 r"""
 The values of a functional of the latent function at many candidates.
 
-A candidate is as many rows as the functional combines: one for the value of ``f``, two
-for the difference of a duel. Everything is computed for the candidates' values
-directly, in the folded layout of :mod:`botorch_binary_context.numerics.batching`.
+A candidate has as many rows as the functional combines: one for the value of ``f``, two
+for the difference of a duel. Everything is computed for the candidates directly, in the
+folded layout of :mod:`botorch_binary_context.numerics.batching`.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class FunctionalValues:
         return self.mean(), clamp_variance(self.prior_variance - explained)
 
     def prior_covariance(self, other: FunctionalValues) -> Tensor:
-        r"""The prior covariance of every candidate with every one of another set.
+        r"""The prior covariance of every candidate with every candidate of another set.
 
         Args:
             other: ``M`` values of the same model.
@@ -96,7 +96,7 @@ class FunctionalValues:
         return other.functional(self.functional(covar, dim=-2))
 
     def paired_prior_covariance(self, other: FunctionalValues) -> Tensor:
-        r"""The prior covariance of every candidate with its own of another set.
+        r"""The prior covariance of every candidate with its counterpart in another set.
 
         Args:
             other: ``T`` values of the same model.
@@ -117,7 +117,8 @@ class FunctionalValues:
         return self.model.approximation.project(self.cross)
 
     def covariance(self, other: FunctionalValues, projected: Tensor) -> Tensor:
-        r"""The posterior covariance of every candidate with every one of another set.
+        r"""The posterior covariance of every candidate with every candidate of another
+        set.
 
         Args:
             other: ``M`` values of the same model.
@@ -144,7 +145,7 @@ class FunctionalValues:
         return self.unfold(function(*self.moments()))
 
     def unfold(self, values: Tensor) -> Tensor:
-        r"""Values of the candidates in the shape they came in.
+        r"""Values of the candidates, in the original shape.
 
         Args:
             values: A ``batch_shape x T`` tensor.

@@ -1,12 +1,12 @@
 r"""
 Draws from the posterior of a model's hyperparameters.
 
-Few outcomes of one bit say little about lengthscales, scales and slopes; what is said
-as if the most probable ones were true is said too surely. The posterior of the
-hyperparameters is their prior times the evidence of the model's own inference. It is
-drawn from by importance sampling, from a Gaussian that has its curvature at the
-hyperparameters of the model, in coordinates in which they may be any number (the
-logarithm of a scale). All evaluations are those of one batched model.
+A few outcomes of one bit say little about lengthscales, scales and slopes, so intervals
+that take the most probable values as true are too narrow. The posterior of the
+hyperparameters is their prior times the evidence of the model's own inference. Draws
+are made by importance sampling from a Gaussian with the curvature of that posterior at
+the hyperparameters of the model, in unbounded coordinates (the logarithm of a scale).
+All evaluations are one batched model.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ from torch.nn.functional import logsigmoid
 from botorch_binary_context.inference.exact import resample
 from botorch_binary_context.models.latent_gp import LatentGP
 
-# Between the hyperparameters at which slopes are compared, in a logarithm.
+# The step, in the logarithm, of the finite differences of gradients.
 STEP = 0.1
-# The Gaussian is this much wider than the curvature says, so that tails are reached.
+# The Gaussian is this much wider than the curvature says, to cover the tails.
 WIDENING = 1.2
-# Bounds of its standard deviations: data may say next to nothing in some direction.
+# Bounds of its standard deviations: the data may say almost nothing in some direction.
 NARROWEST, WIDEST = 0.01, 1.5
-FARTHEST = 2.0  # standard deviations that its center may be from the model's values
+# How far its center may be from the model's values, in standard deviations.
+FARTHEST = 2.0
 
 
 def draw_hyperparameters(
@@ -64,7 +65,7 @@ def draw_hyperparameters(
     draws = expand_model(model, num_draws)
     with torch.no_grad():
         with warnings.catch_warnings():
-            # Most of these are only weighed; those that are chosen warn when used.
+            # Most of these are only weighted; the chosen ones warn when used.
             warnings.simplefilter("ignore", NumericsWarning)
             density = coordinates.log_posterior(draws, u)
         coordinates.write(draws, _choose(u, density + z.square().sum(dim=-1) / 2))
@@ -72,7 +73,7 @@ def draw_hyperparameters(
 
 
 def expand_model(model: LatentGP, number: int) -> LatentGP:
-    r"""The same model several times, each with hyperparameters of its own.
+    r"""The same model several times, each with its own hyperparameters.
 
     Args:
         model: The model.
@@ -123,8 +124,7 @@ def _fit_gaussian(
 def _choose(u: Tensor, log_weights: Tensor) -> Tensor:
     """Draws in proportion to their weights.
 
-    Most weights are nearly equal, and most draws are then chosen once, which keeps them
-    evenly spread.
+    Most weights are nearly equal, so most draws are chosen once.
     """
     if not bool(log_weights.isfinite().any(dim=0).all()):
         raise UnsupportedError(
@@ -139,7 +139,7 @@ def _choose(u: Tensor, log_weights: Tensor) -> Tensor:
 class _Coordinates:
     """The free hyperparameters of a model, as numbers without bounds.
 
-    The logarithm of what has a lower bound only, the log odds of what has two.
+    These are the logarithm for a lower bound only, and the log odds for two bounds.
     """
 
     names: tuple[str, ...]
@@ -208,7 +208,7 @@ class _Coordinates:
             return torch.autograd.grad(pull + self._log_volume(u).sum(), u)[0]
 
     def _log_volume(self, u: Tensor) -> Tensor:
-        """How much of the hyperparameters a unit of the coordinates holds, in logs."""
+        """The log Jacobian of the hyperparameters in the coordinates."""
         total = torch.zeros_like(u[..., 0])
         parts = u.split(self.sizes, dim=-1)
         for part, constraint in zip(parts, self.constraints, strict=True):

@@ -1,5 +1,5 @@
 r"""
-A model of very many trials, by the latent values at a few points.
+A model of very many trials, summarized by the latent values at a few points.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from botorch_binary_context.numerics.batching import fold
 from botorch_binary_context.numerics.covariance import covariance
 
 INDUCING_POINTS = 256
-# The most rows among which inducing points are chosen.
+# The most rows from which inducing points are chosen.
 MAX_CANDIDATES = 4096
 # The most trials from which hyperparameters are learned.
 MAX_FIT_TRIALS = 600
@@ -47,12 +47,12 @@ CHUNK = 4096
 class InducingGP(LatentGP):
     r"""A model of up to a hundred thousand trials, whose cost grows linearly.
 
-    What the trials say about the latent function is kept as the latent values at a few
-    inducing points, rows of the trials that are spread out over them, by variational
-    inference (see :mod:`botorch_binary_context.inference.inducing`). The rules that ask
-    for moments of the posterior work on it as on a model of all trials; those that
-    imagine further answers one by one (``cbkg``), draws from the true posterior and
-    averages over hyperparameters need a model of all trials.
+    The trials are summarized by the latent values at a few inducing points, spread over
+    their rows, by variational inference (see
+    :mod:`botorch_binary_context.inference.inducing`). Rules that use only moments of
+    the posterior work on it. Rules that imagine further answers one by one (``cbkg``),
+    draws from the true posterior, and averages over hyperparameters need a model of all
+    trials.
 
     Example:
         >>> model = InducingGP(pairs, train_Y, inducing_points=200)  # n x 2 x d: duels
@@ -130,7 +130,7 @@ class InducingGP(LatentGP):
 
     @property
     def trial_functional(self) -> StackedFunctional:
-        """What is known of the inducing points: their values."""
+        """What is observed at the inducing points: their values."""
         return StackedFunctional([(VALUE, len(self.inducing_rows))])
 
     def _approximate(self) -> InducingApproximation:
@@ -239,6 +239,6 @@ def _evenly_spaced(number: int, most: int, device: torch.device) -> Tensor:
 
 
 def _lift(K: Tensor) -> Tensor:
-    """A little more variance, so that near points leave a factor."""
+    """Add a little variance, so that close points can be factored."""
     jitter = 1e-6 if K.dtype == torch.double else 1e-4
     return K + torch.diag_embed(jitter * K.diagonal(dim1=-2, dim2=-1))

@@ -1,7 +1,7 @@
 r"""
-What stock ``draw_matheron_paths`` and ``PathwiseThompsonSampling`` do with the models.
+Support for BoTorch's ``draw_matheron_paths`` and ``PathwiseThompsonSampling``.
 
-It is registered here, not with the sample paths, so that it holds wherever a model can
+It is registered here, not with the sample paths, so that it works wherever a model can
 be made.
 """
 
@@ -25,7 +25,7 @@ def draw_matheron_paths(
     Args:
         model: The model.
         sample_shape: The shape of the paths.
-        kwargs: What stock samplers take besides; not used.
+        kwargs: Further arguments of stock samplers; not used.
     """
     # Sample paths are made from models, which must be complete first.
     from botorch_binary_context.sampling.paths import draw_sample_paths

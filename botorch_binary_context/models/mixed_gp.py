@@ -26,8 +26,8 @@ class MixedGP(LatentGP):
 
     All trials share one posterior: duels say what is better than what, outcomes also
     how good it is. Candidates of acquisition functions, labels and fantasies are trials
-    of one of the kinds, the first unless :meth:`asking` says another; a rule of
-    ``suggest`` finds its kind by itself.
+    of one kind: the first, unless :meth:`asking` selects another. ``suggest`` selects
+    the kind that its rule is for.
 
     Example:
         >>> outcomes = Observations(X, Y, ProbitLikelihood(guess_rate=0.5))

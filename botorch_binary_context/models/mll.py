@@ -90,7 +90,7 @@ class ApproximateMarginalLogLikelihood(MarginalLogLikelihood):
         return evidence / max(target.shape[-1], 1)
 
     def _warm_start(self, mean: Tensor) -> Start | None:
-        """That of the last evaluation: hyperparameters move in small steps."""
+        """Start from the last evaluation, since hyperparameters move in small steps."""
         if self._last is None or self._last.values.shape[:-1] != mean.shape:
             return None
         values = self._last.values.to(mean)

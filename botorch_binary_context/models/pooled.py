@@ -1,9 +1,9 @@
 r"""
-Kernels of numbers, angles and categories together, whose scales shrink to a common one.
+Kernels of numbers, angles and categories, whose lengthscales shrink to a common one.
 
-Each kind of column has a factor of its own: numbers a stationary kernel, periodic
-columns one that closes the circle, categories a correlation. An outcome of one bit says
-little about any one of many scales, so those of numbers share most of their prior.
+Each kind of column has its own factor: numbers a stationary kernel, periodic columns a
+periodic kernel, categories a correlation. Outcomes of one bit say little about any one
+of many lengthscales, so those of numbers share most of their prior.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from botorch_binary_context.category_kernel import CategoryKernel
 from botorch_binary_context.likelihoods.priors import BetaPrior
 from botorch_binary_context.models.priors import PooledLogNormalPrior
 
-# Of the prior of lengthscales, in the logarithm: of all together, and of each.
+# Standard deviations of the prior of log lengthscales: common to all, and of each.
 COMMON_SPREAD, OWN_SPREAD = 0.4, 0.25
 SHORTEST = 0.025
-# Of the correlation of two categories: a Beta distribution.
+# The Beta prior of the correlation of two categories.
 CORRELATION_PRIOR = (4.0, 2.0)
 
 
@@ -47,7 +47,7 @@ class Columns:
 
     @property
     def num_parameters(self) -> int:
-        """The number of parameters: a category is one, whatever its columns."""
+        """The number of parameters; a categorical one counts once."""
         return len(self.numbers) + len(self.circles) + len(self.categories)
 
     @property

@@ -1,11 +1,11 @@
 r"""
-What earlier subjects say about the next one.
+Learning from earlier subjects what the next one may be like.
 
-All subjects are draws from one population: the function of subject ``j`` is
-``f_j ~ GP(m, k)``. The hyperparameters of ``k`` and of the mean are learned from all
-subjects together, by the product of their evidences, in one batched fit. So are, where
-asked, the values of the mean function ``m``: by expectation maximization, with the
-Gaussian process itself as their prior.
+All subjects are draws from one population: the function of subject ``j`` is ``f_j ~
+GP(m, k)``. The hyperparameters of ``k`` and of the mean are learned from all subjects
+together, by the product of their evidences, in one batched fit. With
+``mean_function=True``, the values of the mean function ``m`` are learned, too, by
+expectation maximization, with the Gaussian process itself as their prior.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.priors import PooledLogNormalPrior
 from botorch_binary_context.numerics.covariance import covariance
 
-# Of what single subjects do not learn, in the logarithm: the offset's size and such.
+# The prior's standard deviation, in the logarithm, of hyperparameters that single
+# subjects do not learn, such as the size of the offset.
 FIXED_SPREAD = 1.0
 # By how much a subject's own hyperparameters are expected to differ from those of the
 # population, in the logarithm.
@@ -42,7 +43,7 @@ FIT_OPTIONS = {"maxiter": 60, "ftol": 1e-7}
 
 
 class PopulationMean(Mean):
-    r"""The mean of a population: a mean of one's own and ``k(z, Z) w``.
+    r"""The mean function of a population: a base mean plus ``k(z, Z) w``.
 
     Attributes:
         base: The mean that it is added to.
@@ -89,7 +90,7 @@ class PopulationMean(Mean):
         return covariance(self.kernel, x, self.points) @ self.weights
 
     def fit(self, values: Tensor) -> None:
-        r"""Take given values at the points, beyond those of the base.
+        r"""Fit given values at the points, on top of those of the base.
 
         Args:
             values: A tensor of ``m`` numbers.
@@ -108,7 +109,7 @@ class PopulationPrior:
         parameters: The hyperparameters of the population, in the form in which models
             keep them, by their names in a model.
         num_subjects: How many subjects they were learned from.
-        mean: The mean function of the population, if it was asked for.
+        mean: The mean function of the population, if it was learned.
     """
 
     parameters: dict[str, Tensor]
@@ -116,10 +117,10 @@ class PopulationPrior:
     mean: PopulationMean | None = field(default=None)
 
     def apply(self, model: LatentGP) -> LatentGP:
-        r"""Give a model what is known of the population.
+        r"""Apply what was learned from the population to a model.
 
-        What a single subject learns begins at the values of the population and has
-        priors around them; what it does not learn takes these values.
+        Hyperparameters that a single subject learns start at the values of the
+        population and get priors around them; the others take these values.
 
         Args:
             model: A model made as those of the earlier subjects were, with any batch
@@ -147,7 +148,7 @@ class PopulationPrior:
 
 
 def _center_priors(model: LatentGP) -> None:
-    """Let positive hyperparameters be near where they are."""
+    """Give positive hyperparameters a prior around their present values."""
     priors: list[Any] = list(model.named_priors())
     for path, module, prior, get, put in priors:
         if not isinstance(prior, LogNormalPrior | PooledLogNormalPrior):
@@ -164,10 +165,10 @@ def population_prior(
 
     Args:
         models: A model of each earlier subject, all made in the same way and without
-            batch dimensions. What they have learned for themselves is not used, only
-            their trials and their priors. They are not changed.
-        mean_function: Whether to learn the mean function of the population, too, and
-            not its hyperparameters alone.
+            batch dimensions. Only their trials and their priors are used, not their
+            learned hyperparameters. They are not changed.
+        mean_function: Whether to learn the mean function of the population in addition
+            to its hyperparameters.
 
     Returns:
         The prior of the next subject.
@@ -273,7 +274,7 @@ def _log_prior(model: LatentGP) -> Tensor:
 
 
 def _log_density(model: LatentGP, name: str, raw: Parameter, started: Tensor) -> Tensor:
-    """Of what single subjects do not learn: near where it is, in the logarithm."""
+    """The log density of hyperparameters that single subjects do not learn."""
     constraint = model.constraint_for_parameter_name(name)
     if constraint is None:
         return -((raw - started) / FIXED_SPREAD).square().sum() / 2
@@ -282,7 +283,7 @@ def _log_density(model: LatentGP, name: str, raw: Parameter, started: Tensor) ->
 
 
 def _choose_points(groups: list[LatentGP]) -> Tensor:
-    """Some of the rows that the subjects were shown, as different as they are."""
+    """A diverse selection of the rows that the subjects were shown."""
     rows = torch.cat([group.datapoints.flatten(0, -2) for group in groups]).unique(
         dim=0
     )
@@ -300,10 +301,11 @@ def _choose_points(groups: list[LatentGP]) -> Tensor:
 
 @torch.no_grad()
 def _learn_mean(groups: list[LatentGP], mean: PopulationMean, subjects: int) -> None:
-    """Expectation maximization: shrunken means of the subjects' posterior means.
+    """Learn the mean function by expectation maximization.
 
-    Given the functions of all subjects, their mean is that of ``m`` but for ``k / J``;
-    with the prior ``GP(0, k)`` the posterior mean of ``m`` is ``J / (J + 1)`` of it.
+    Given the functions of all ``J`` subjects, their average is ``m`` up to a variance
+    of ``k / J``; with the prior ``GP(0, k)``, the posterior mean of ``m`` is ``J / (J +
+    1)`` of it.
     """
     points = mean.points
     for _ in range(STEPS):

@@ -17,7 +17,7 @@ from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
 #: The spherical equivalent ``M = S + C/2`` and the cross-cylinder ``J = C/2`` of a lens
-#: as combinations of its sphere and cylinder: blur is ``√(M² + J²)``, alike in both.
+#: as combinations of its sphere and cylinder: blur is ``√(M² + J²)``.
 SPHERE_AND_CYLINDER = ((1.0, 0.5), (0.0, 0.5))
 
 
@@ -40,11 +40,11 @@ def power_vector(lenses: Tensor) -> Tensor:
 
 
 class PowerVectors(InputTransform):
-    r"""Takes three columns in [0, 1], sphere, cylinder and axis, to a power vector.
+    r"""An input transform of sphere, cylinder and axis, in [0, 1], to a power vector.
 
-    The components share a unit, so they share a width, too: the geometric mean of the
-    ranges of sphere and cylinder. The middle of the spherical equivalent goes to zero
-    [Thibos1997power]_.
+    The components have the same unit and so the same width: the geometric mean of the
+    ranges of sphere and cylinder. The middle of the spherical equivalent is mapped to
+    zero [Thibos1997power]_.
 
     Example:
         >>> transform = PowerVectors(1, sphere=(-6.0, 6.0), cylinder=(-4.0, 0.0))
@@ -103,7 +103,7 @@ class PowerVectors(InputTransform):
         return torch.cat([before, scaled, after], dim=-1)
 
     def transform_box(self, bounds: Tensor) -> Tensor:
-        r"""The smallest box that holds what a box of trials with any axis becomes.
+        r"""The smallest box around the power vectors of a box of trials with any axis.
 
         Args:
             bounds: A ``2 x d`` tensor.

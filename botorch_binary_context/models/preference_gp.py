@@ -30,8 +30,8 @@ class PreferenceGP(LatentGP):
 
     ``p(c=1|z₁,z₂) = Φ(f(z₁) - f(z₂))`` with a Gaussian process prior on ``f`` (section
     3.4 of [Fauvel2022contextual]_). The posterior is over the value function ``f``, so
-    that every BoTorch acquisition function works on it; what the data cannot tell, a
-    constant added to ``f``, keeps its prior. Inference is in the space of the ``n``
+    every BoTorch acquisition function works on it; a constant added to ``f``, about
+    which duels say nothing, keeps its prior. Inference is in the space of the ``n``
     duels, however many points they compare.
 
     A duel is a ``q = 2`` batch: label posteriors and fantasies take consecutive pairs

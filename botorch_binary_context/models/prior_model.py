@@ -21,7 +21,7 @@ from botorch_binary_context.numerics.covariance import covariance, variance
 class PriorModel(TrialModel):
     r"""Prior moments of the latent function at points and of the training contrasts.
 
-    Points are transformed already, unlike those that the posterior is asked at.
+    Points are already transformed, unlike the arguments of the posterior.
     """
 
     covar_module: Kernel

@@ -1,5 +1,5 @@
 r"""
-A prior of many lengthscales that draws them towards a common one.
+A prior of many lengthscales that pulls them toward a common one.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch.distributions.constraints import positive
 class PooledLogNormalPrior(Prior):
     r"""Log-normal numbers that share a scale: ``log x_i = loc + c + e_i``.
 
-    The common part ``c`` and the parts ``e_i`` are normal, with standard deviations of
-    their own. Data that say little about each of many lengthscales still say something
-    about their common scale, and only what they say clearly sets one apart.
+    The common part ``c`` and the individual parts ``e_i`` are normal. Data that say
+    little about each of many lengthscales still say something about their common scale,
+    and only clear evidence sets one of them apart.
 
     Example:
         >>> prior = PooledLogNormalPrior(math.log(0.5), common=0.5, own=0.3)
@@ -43,7 +43,7 @@ class PooledLogNormalPrior(Prior):
                 "Expected ``common`` not to be negative and ``own`` to be positive, "
                 f"but got {common} and {own}."
             )
-        # Which calls that of ``Module``, and so comes before there are buffers.
+        # This calls the constructor of ``Module``, so it comes before buffers are set.
         torch.distributions.Distribution.__init__(self, validate_args=False)
         moments = torch.tensor([loc, common, own], dtype=torch.double, device="cpu")
         self.register_buffer("moments", moments)
@@ -84,7 +84,7 @@ class PooledLogNormalPrior(Prior):
         return (loc + shared + own * torch.randn(shape, **like)).exp()
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> PooledLogNormalPrior:
-        r"""The same prior, which is that of every batch.
+        r"""The same prior, which serves any batch.
 
         Args:
             batch_shape: Not used.

@@ -4,9 +4,9 @@ The default model of psychometric functions: ``f(s,x) = a s + b(x)``.
 With ``slope="varies"`` it is ``f(s,x) = a(x) s + b(x)``.
 
 A test in the context ``s`` is passed with a probability that rises along a sigmoid in
-``s`` (or falls, where larger is harder), and the parameters ``x`` shift that curve.
-The priors are meant for an experiment that nobody has fitted a model to: what they
-assume is said in :func:`psychometric_gp`.
+``s`` (or falls, where larger is harder), and the parameters ``x`` shift that curve. The
+priors are meant for experiments without earlier data; :func:`psychometric_gp` says what
+they assume.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def psychometric_gp(
     are too easy: from one end of the range to the other ``f`` rises by about 12, with a
     factor of 1.6 either way. The parameters change ``f`` by about 3 around an offset
     that is not known, and a peak may be as narrow as a third of the box. Slope, size
-    and lengthscales are to be learned as trials come in (:func:`should_learn` is a
+    and lengthscales should be learned as trials come in (:func:`should_learn` is a
     schedule for that). Parameters that act together, as sphere and cylinder of a lens
     do, can be replaced by ``combinations`` that do not
     (:data:`~botorch_binary_context.problems.refraction.POWER_VECTOR` for a lens).
@@ -69,22 +69,22 @@ def psychometric_gp(
         train_X: The trials, ``batch_shape x n x d``; ``n`` may be zero.
         train_Y: Their outcomes, ``batch_shape x n x 1``: 1 for a pass, 0 for a fail.
         space: The box of the trials.
-        guess_rate: The rate of passes of a test that is too hard, ``1/k`` if one of
-            ``k`` alternatives is to be chosen.
-        lapse_rate: The rate of fails of a test that is too easy.
+        guess_rate: The probability of passing a test that is too hard: ``1/k`` for a
+            choice among ``k`` alternatives.
+        lapse_rate: The probability of failing a test that is too easy.
         harder: Whether tests become harder as the context rises; if there are several
             contexts, as any of them does.
-        combinations: A ``(d - m) x (d - m)`` matrix with a row for each combination of
-            the parameters, in one unit, that is to have a lengthscale of its own; by
-            default these are the parameters, in units of their ranges.
+        combinations: A ``(d - m) x (d - m)`` matrix. Each row is a combination of the
+            parameters, in a common unit, with its own lengthscale; by default these are
+            the parameters, in units of their ranges.
         inference: How the posterior is approximated, by default by expectation
             propagation.
         slope: "constant", or "varies" if the parameters change the slope along the
             context as well as the offset: by about 2 around 6, for contexts in [-1, 1].
             :func:`~botorch_binary_context.draw_psychometric_functions` gives slopes
             and thresholds.
-        likelihood: How trials are answered, such as a ``RatingLikelihood``, in the
-            place of pass/fail outcomes with the two rates.
+        likelihood: Another likelihood, such as a ``RatingLikelihood``, instead of
+            pass/fail outcomes with the two rates.
 
     Returns:
         The model, with a set of hyperparameters for each element of the batch.
@@ -136,7 +136,7 @@ def _check_space(space: ContextSpace, train_X: Tensor) -> None:
 
 
 def should_learn(num_trials: int) -> bool:
-    r"""Whether to learn hyperparameters now, as trials come in one by one.
+    r"""Whether to learn hyperparameters after this many trials.
 
     At 10 trials, then every 5 to 30, every 10 to 60, and every 15 from there on.
 

@@ -19,8 +19,7 @@ class RatingGP(BinaryGP):
 
     ``p(c ≥ j|z) = Φ(f(z) - t_j)`` with a Gaussian process prior on ``f`` and thresholds
     ``t`` that are learned with the other hyperparameters. It is a :class:`BinaryGP`
-    with another likelihood: what is called a success is a rating of at least
-    ``likelihood.passing``.
+    with another likelihood; a success is a rating of at least ``likelihood.passing``.
 
     Example:
         >>> train_X = torch.rand(20, 2, dtype=torch.double)

@@ -1,6 +1,5 @@
 r"""
-Checks of training data: every message names the argument, its value and what it should
-be.
+Checks of training data, with errors that name the argument and what it should be.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PACKAGE = __name__.split(".")[0]
 def check_trials(
     train_X: Tensor, train_Y: Tensor, likelihood: OutcomeLikelihood
 ) -> None:
-    r"""Check that inputs and labels describe the same trials, and are legal.
+    r"""Check that inputs and labels describe the same trials and are valid.
 
     Args:
         train_X: ``batch_shape x n x d`` (pass/fail) or ``batch_shape x n x 2 x d``
@@ -90,7 +89,7 @@ def check_dtypes(train_X: Tensor, train_Y: Tensor) -> None:
 
 
 def _calls_within_package() -> int:
-    """How many calls ago the package was entered, for a warning of the caller."""
+    """The stack level of the caller outside the package, for warnings."""
     frame = sys._getframe(1)
     calls = 1
     while frame.f_back is not None and (
@@ -132,7 +131,7 @@ def check_observations(observations: Sequence[Any]) -> None:
 def check_new_trials(
     X: Tensor, Y: Tensor, trial_shape: torch.Size, likelihood: OutcomeLikelihood
 ) -> None:
-    r"""Check trials that a model is to be conditioned on.
+    r"""Check trials that a model will be conditioned on.
 
     Args:
         X: ``batch_shape x n x d`` (pass/fail) or ``batch_shape x n x 2 x d`` (duels).
@@ -230,7 +229,7 @@ def check_duel_contexts(train_X: Tensor, context_dims: Sequence[int]) -> None:
         context_dims: The context columns.
     """
     contexts = take_columns(train_X, context_dims)
-    # Optimizers meet the constraint of equal contexts only up to rounding.
+    # Optimizers keep contexts equal only up to rounding.
     tolerance = torch.finfo(train_X.dtype).eps ** 0.5
     first, second = contexts.unbind(dim=-2)
     wrong = ~torch.isclose(first, second, rtol=tolerance, atol=tolerance)

@@ -1,6 +1,6 @@
 r"""
-The true posterior of the latent function, which a Gaussian approximates: a mixture of
-many Gaussians, one for each draw of what the training trials observe.
+The true posterior of the latent function, as a mixture of Gaussians: one for each draw
+of what the training trials observe.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class ExactPosterior(Posterior):
     r"""The true posterior of the latent function, by sampling.
 
     Given a draw of what the training trials observe, the latent function is Gaussian;
-    so the posterior is a mixture of as many Gaussians as there are draws, which are
-    independent. Moments, quantiles and probabilities are those of the mixture, and each
-    has a Monte Carlo standard error.
+    so the posterior is a mixture of Gaussians, one for each of the independent draws.
+    Moments, quantiles and probabilities are those of the mixture, and each has a Monte
+    Carlo standard error.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class ExactPosterior(Posterior):
 
     def _root(self, index: Tensor) -> Tensor:
         """Roots of the covariances of draws, or one that they share."""
-        with warnings.catch_warnings():  # at rows of the data nothing is left to draw
+        with warnings.catch_warnings():  # nothing is left to draw at rows of the data
             warnings.simplefilter("ignore", NumericalWarning)
             return psd_safe_cholesky(raise_variance(self.covariance))
 
@@ -207,9 +207,9 @@ class ExactPosterior(Posterior):
 class AveragedPosterior(ExactPosterior):
     r"""The true posterior, averaged over draws of the hyperparameters.
 
-    A mixture of Gaussians with means and covariances of their own. The draws of one
-    set of hyperparameters depend on each other, so that Monte Carlo errors are those
-    of a mean over the sets.
+    A mixture of Gaussians, each with its own mean and covariance. The draws of one set
+    of hyperparameters depend on each other, so Monte Carlo errors are those of a mean
+    over the sets.
     """
 
     def __init__(self, parts: ExactPosterior, dim: int) -> None:
@@ -264,8 +264,8 @@ class AveragedPosterior(ExactPosterior):
         """
         if next(self.likelihood.parameters(), None) is None:
             return super().probability_quantile(value)
-        # Rates differ between the sets, so that the quantiles of what a trial observes
-        # do not tell those of its probability: one draw of each Gaussian does.
+        # Rates differ between the sets, so quantiles of the probability do not follow
+        # from those of what a trial observes: use one draw of each Gaussian.
         parts = self._parts.contrasts()
         shape = [1] * parts.means.ndim
         shape[0], shape[self._dim] = parts.num_samples, self.num_sets
@@ -296,7 +296,7 @@ class _SeededSampler(StochasticSampler):
 
 
 def _even_normals(number: int) -> Tensor:
-    """The quantiles of the normal distribution at even steps, in an order by chance."""
+    """Evenly spaced quantiles of the normal distribution, in random order."""
     generator = torch.Generator().manual_seed(0)
     order = torch.randperm(number, generator=generator, device="cpu")
     return torch.special.ndtri((order.double() + 0.5) / number)

@@ -1,9 +1,9 @@
 r"""
 Posteriors of labels and of the class probability.
 
-A model's latent posterior is a Gaussian. What an experimenter sees is a label, and what
-they ask for is often the probability of success: each is a BoTorch posterior here, with
-exact moments and with samples that follow from the joint latent posterior.
+A model's latent posterior is a Gaussian. An experimenter sees labels, and often wants
+the probability of success: each is a BoTorch posterior here, with exact moments and
+with samples from the joint latent posterior.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from botorch_binary_context.likelihoods import OutcomeLikelihood
 class LabelPosterior(Posterior):
     r"""The joint distribution of the labels of ``n`` trials.
 
-    They are 0 or 1, or any of as many as the likelihood has outcomes. Trials are
-    independent given the latent function, and correlated through it. A
-    sample draws the contrasts jointly and then each label: one column of base samples
-    drives the latent values, the other the labels.
+    Labels are 0 or 1, or more if the likelihood has more outcomes. Trials are
+    independent given the latent function, and correlated through it. A sample draws the
+    contrasts jointly and then each label: one column of base samples drives the latent
+    values, the other the labels.
     """
 
     def __init__(
@@ -76,9 +76,8 @@ class LabelPosterior(Posterior):
 
     @property
     def probabilities(self) -> Tensor:
-        """That of every outcome of each trial, ``num_outcomes x batch_shape x n x 1``.
-
-        Each trial is looked at on its own.
+        """The marginal probability of every outcome of each trial, ``num_outcomes x
+        batch_shape x n x 1``.
         """
         mean = self.contrast.mean.squeeze(-1)
         variance = self.contrast.variance
@@ -154,7 +153,7 @@ class LabelPosterior(Posterior):
         latent, label = base_samples.unbind(dim=-1)
         contrast = self.contrast.rsample_from_base_samples(sample_shape, latent)
         probabilities = self.likelihood.probabilities(contrast.squeeze(-1))
-        # Of at least each label but the lowest.
+        # The probability of at least each label, except the lowest.
         above = probabilities[1:].flip(0).cumsum(dim=0)
         return (ndtr(label) < above).sum(dim=0).to(contrast).unsqueeze(-1)
 
@@ -171,9 +170,9 @@ class ClassProbability(PosteriorTransform):
     r"""Turns a latent posterior into that of the success probability.
 
     The mean and the variance are exact. As a ``posterior_transform`` it lets stock
-    acquisition functions of pass/fail models work on the scale of probabilities. Of a
-    preference model it takes duels, consecutive pairs of rows, to the probabilities
-    that the first is preferred: half as many as there are rows, which stock acquisition
+    acquisition functions of pass/fail models work on the scale of probabilities. For a
+    preference model it maps duels, consecutive pairs of rows, to the probability that
+    the first is preferred: half as many values as rows, which stock acquisition
     functions do not expect.
 
     Example:
