@@ -31,9 +31,9 @@ class BinaryUpperConfidenceBound(TrialAcquisitionFunction):
     r"""The upper confidence bound of the success probability.
 
     ``α(z) = E Φ(f(z)) + β sqrt(V Φ(f(z)))`` (Eq. 8 of [Fauvel2022contextual]_), with
-    the exact moments. ``β`` multiplies the standard deviation, where BoTorch's
-    ``UpperConfidenceBound`` takes its square root. The context is that of the row
-    ``z``; the selection rules put the reference context there.
+    the exact moments. ``β`` multiplies the standard deviation; BoTorch's
+    ``UpperConfidenceBound`` multiplies it by the square root of its ``beta``. The
+    context is that of the row ``z``; rules put the reference context there.
 
     Example:
         >>> acqf = BinaryUpperConfidenceBound(model)
@@ -87,7 +87,7 @@ class LatentUpperConfidenceBound(BinaryUpperConfidenceBound):
 
 
 class BernoulliMutualInformation(TrialAcquisitionFunction):
-    r"""The information that a trial's outcome gives about the latent function (BALD).
+    r"""The information of a trial's outcome about the latent function (BALD).
 
     ``I(c, f | z) = H(E p(c|f)) - E H(p(c|f))`` in nats [Houlsby2011bald]_, by
     quadrature, with the guess and lapse rates of the model's likelihood, and with all
@@ -95,11 +95,10 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
     pass/fail outcomes a candidate is one row; on a preference model it is a duel, a
     ``q = 2`` batch.
 
-    With pending trials it is the information beyond theirs, which all of their joint
-    outcomes are looked at for [Kirsch2019batchbald]_: a sequence of trials chosen like
-    that is a batch that is informative as a whole. If more than
-    ``joint_information.MAX_JOINT`` are pending, fewer with more than two outcomes, the
-    first of them are taken to come out as is to be expected.
+    With pending trials it is the additional information, given all of their joint
+    outcomes [Kirsch2019batchbald]_: trials chosen in turn by it are an informative
+    batch as a whole. If more than ``joint_information.MAX_JOINT`` are pending, or fewer
+    with more than two outcomes, the first of them are assumed to come out as expected.
 
     Example:
         >>> acqf = BernoulliMutualInformation(model)
@@ -118,7 +117,7 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def expect(self, pending: Tensor | None) -> LatentGP:
-        r"""The model given the expected outcomes of trials that are too many.
+        r"""The model given the expected outcomes of pending trials beyond the limit.
 
         Args:
             pending: The trials, in the layout of ``train_X``, or None.

@@ -1,5 +1,5 @@
 r"""
-The base of acquisition functions that score a trial or a duel.
+The base class of acquisition functions that score a trial or a duel.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check_linear(goal: Goal, name: str) -> LinearGoal:
 
     Args:
         goal: The goal.
-        name: The name of what works for linear goals only.
+        name: The name of the caller, which works for linear goals only.
     """
     if isinstance(goal, LinearGoal):
         return goal
@@ -56,7 +56,7 @@ def check_linear(goal: Goal, name: str) -> LinearGoal:
 
 
 def only_model(model: Model) -> LatentGP:
-    r"""The model itself, or the only one of a list, in which Ax may wrap it.
+    r"""The model itself, or the only model of a list, since Ax may wrap it in one.
 
     Args:
         model: A model of this package, or a ``ModelList`` of one.
@@ -72,11 +72,11 @@ def only_model(model: Model) -> LatentGP:
 
 
 class TrialAcquisitionFunction(AcquisitionFunction):
-    r"""Scores candidates, each the rows of one trial: two for a duel.
+    r"""The base class: it scores candidates, each the rows of one trial (two for a
+    duel).
 
-    A subclass implements :meth:`evaluate`, and names the functional that its
-    candidates observe if it is for one only. What it computes from the model once for
-    all candidates, it computes in :meth:`prepare`.
+    A subclass implements :meth:`evaluate`, and names a functional if it is for one kind
+    of trial only. :meth:`prepare` computes what all candidates share.
     """
 
     model: LatentGP
@@ -147,11 +147,11 @@ class TrialAcquisitionFunction(AcquisitionFunction):
             pending: The trials, in the layout of ``train_X``, or None.
 
         Returns:
-            The model, here as if they had come out as is to be expected.
+            The model; here as if they had come out as expected.
         """
         if pending is None:
             return self.answered
         return expect_outcomes(self.answered, pending)
 
     def prepare(self) -> None:
-        r"""Compute what all candidates share, anew whenever the model has changed."""
+        r"""Compute what all candidates share, again whenever the model changes."""

@@ -1,5 +1,5 @@
 r"""
-The expected utility of the best option: how good the winner of a duel would be.
+The expected utility of the best option: the expected value of a duel's better side.
 
 .. [Lin2022preference]
     Z. J. Lin, R. Astudillo, P. I. Frazier, E. Bakshy. Preference exploration for
@@ -29,7 +29,7 @@ class ExpectedBestOption(TrialAcquisitionFunction):
     r"""The expected value of the better of two settings (EUBO), for a goal.
 
     ``E max(G(x₁), G(x₂))`` [Lin2022preference]_, in closed form for a linear goal. The
-    contexts of candidates are not looked at: those of the goal are.
+    contexts of candidates are ignored; those of the goal are used.
 
     Example:
         >>> acqf = ExpectedBestOption(model, space)
@@ -45,7 +45,7 @@ class ExpectedBestOption(TrialAcquisitionFunction):
     ) -> None:
         r"""
         Args:
-            model: A model of duels, alone or beside others.
+            model: A model that includes duels.
             space: The box of the trials.
             goal: What the parameters should be good at.
             X_pending: The rows of pending duels.

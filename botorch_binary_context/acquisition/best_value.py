@@ -1,12 +1,12 @@
 r"""
-What BoTorch's improvement-based acquisition functions improve upon.
+The ``best_f`` of BoTorch's improvement-based acquisition functions.
 
 BoTorch's input constructors take the largest training target for ``best_f``. The
-targets of the models here are labels, while their posterior is about the latent
-function: a label of 1 is no latent value. Importing the package makes these
-constructors take :func:`best_latent_value` for a
-:class:`~botorch_binary_context.models.latent_gp.LatentGP`; other models and a
-``best_f`` that is given are left alone.
+targets of the models here are labels, but their posterior is of the latent function,
+and a label of 1 is not a latent value. Importing the package makes these constructors
+use :func:`best_latent_value` for a
+:class:`~botorch_binary_context.models.latent_gp.LatentGP`; other models, and a given
+``best_f``, are left alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def best_latent_value(
 
     Args:
         model: The model.
-        objective: What is to be improved, as a function of the latent value.
+        objective: The objective, as a function of the latent value.
         posterior_transform: A transform of the latent posterior.
 
     Returns:
@@ -59,7 +59,7 @@ def _with_latent_value(construct: Callable[..., dict[str, Any]]) -> Callable[...
 
 
 def register_latent_best_values() -> None:
-    r"""Have the registered constructors of ``best_f`` ask latent models for it."""
+    r"""Make the registered input constructors use latent values for ``best_f``."""
     for acqf_class, construct in list(ACQF_INPUT_CONSTRUCTOR_REGISTRY.items()):
         if "best_f" in signature(acqf_class.__init__).parameters:
             ACQF_INPUT_CONSTRUCTOR_REGISTRY[acqf_class] = _with_latent_value(construct)

@@ -1,5 +1,5 @@
 r"""
-How much a contest of several settings is worth, of which the best is to be named.
+Acquisition functions for contests: how much it is worth to hear the best of several.
 
 .. [Astudillo2023qeubo]
     R. Astudillo, Z. J. Lin, E. Bakshy, P. I. Frazier. qEUBO: a decision-theoretic
@@ -62,10 +62,10 @@ class ContestKnowledgeGradient:
 
     with the probability ``P_w`` that the setting ``w`` wins, the posterior mean ``μ``
     of ``f`` in the reference context and its posterior covariance ``C_i`` with ``f`` at
-    each setting. It is what the name of the winner is expected to raise the best
-    posterior mean by. The inner maxima are taken over quasi-random points, those of the
-    training data, the current best and the settings themselves. Contests of two have
-    the value of :class:`MomentMatchedKnowledgeGradient` over the same points.
+    each setting. This is the expected rise of the best posterior mean once the winner
+    is known. The inner maxima are taken over quasi-random points, those of the training
+    data, the current best and the settings themselves. Contests of two have the value
+    of :class:`MomentMatchedKnowledgeGradient` over the same points.
 
     Example:
         >>> value = ContestKnowledgeGradient(model, space)

@@ -37,11 +37,11 @@ from botorch_binary_context.sampling.paths import (
 )
 
 PATH_SEARCH = SearchOptions(num_restarts=4, raw_samples=512, max_evaluations=40)
-# For many paths at once: their maxima need not be exact to say where optima may lie.
+# The maxima of many paths need not be exact to say where optima may be.
 ROUGH_PATH_SEARCH = SearchOptions(2, 512, max_evaluations=20, relative_gain=1e-5)
 MAX_FEATURES = 1024
 NUM_TRIAL_STARTS = 2
-# In more dimensions peaks are missed by so few points: it takes twice as many.
+# In more dimensions so few points miss peaks: use twice as many.
 FEW_PARAMETERS = 3
 
 
@@ -110,8 +110,8 @@ class KnownOptima:
         values: The numbers, ``M R`` in all.
         projected: ``values.project()``, ``batch_shape x n x (M R)``.
         root: A factor of their covariance, ``batch_shape x M x R x R``.
-        surprise: By how much they are not as expected, in the coordinates of the
-            factor, ``batch_shape x M x R``.
+        surprise: Their deviation from expectation, in the coordinates of the factor,
+            ``batch_shape x M x R``.
     """
 
     values: FunctionalValues
@@ -204,8 +204,8 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
 
     with the predictive ``p`` of the model, joint in the context and the parameters, as
     joint entropy search [Hvarfner2022joint]_ is for Gaussian observations. With
-    ``mixture=True`` the mean ``p̄`` of the ``p_m`` takes the place of ``p``: the value
-    is then never negative. On a preference model a candidate is a duel (``q = 2``).
+    ``mixture=True`` the mean ``p̄`` of the ``p_m`` replaces ``p``: the value is then
+    never negative. On a preference model a candidate is a duel (``q = 2``).
 
     Example:
         >>> acqf = ContextualJointEntropySearch(model, space)
@@ -255,7 +255,7 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
             self.known = KnownOptima.of(self.model, rows, paths(rows))
 
     def set_optima(self, optima: Tensor, values: Tensor) -> None:
-        r"""Set the optima that candidates are to be informative about.
+        r"""Set the optima that candidates should be informative about.
 
         Args:
             optima: ``batch_shape x M x d`` points in one context.

@@ -40,7 +40,7 @@ FAILURE = 10.0
 
 @dataclass(frozen=True)
 class Accuracy:
-    r"""How well the modes of fantasies are solved for.
+    r"""The accuracy of the modes of fantasies.
 
     Attributes:
         tolerance: The error of the weights at which the iteration ends.
@@ -174,7 +174,7 @@ class Fantasies:
         likelihood = self.shared.all_likelihoods
         if len(likelihood.parts) == 1 and not likelihood.requires_grad:
             return likelihood.log_derivatives(f, self.all_labels)
-        # The dimension of trials is to be the last.
+        # Trials should be the last dimension.
         at = likelihood.log_derivatives(
             f.movedim(-1, 0), self.all_labels.movedim(-1, 0)
         )

@@ -19,10 +19,10 @@ from botorch_binary_context.models.latent_gp import LatentGP
 class GoalUpperConfidenceBound(TrialAcquisitionFunction):
     r"""The upper confidence bound of a goal, as a success probability.
 
-    In one context it is :class:`~.analytic.BinaryUpperConfidenceBound` there. Of an
-    average of ``f`` over contexts, or of its worst value, it bounds the success
-    probability of a test with that latent value. The contexts of candidates are not
-    looked at: those of the goal are.
+    In one context it is :class:`~.analytic.BinaryUpperConfidenceBound` there. For an
+    average of ``f`` over contexts, or for its worst value, it bounds the success
+    probability of a test with that latent value. The contexts of candidates are
+    ignored; those of the goal are used.
 
     Example:
         >>> acqf = GoalUpperConfidenceBound(model, space, WorstContext([0.2, 0.8]))

@@ -27,7 +27,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.covariance import clamp_variance
 from botorch_binary_context.probability import entropy, hermite
 
-#: The most pending trials of two outcomes whose joint outcomes are all looked at.
+#: The most pending trials of two outcomes whose joint outcomes are all enumerated.
 MAX_JOINT = 6
 # Nodes of the quadrature over each of one or two latent values, and points over more.
 NUM_NODES = {1: 32, 2: 14}
@@ -35,7 +35,7 @@ NUM_POINTS = 256
 
 
 def most_joint(num_outcomes: int) -> int:
-    r"""The most pending trials whose joint outcomes are all looked at.
+    r"""The most pending trials whose joint outcomes are all enumerated.
 
     Args:
         num_outcomes: The outcomes of each.

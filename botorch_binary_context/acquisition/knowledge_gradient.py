@@ -145,8 +145,8 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
     ) -> None:
         r"""
         Args:
-            model: A model of pass/fail outcomes or duels. The fantasies are refitted by
-                Laplace's method, so its posterior is approximated by it, too.
+            model: A model of pass/fail outcomes or duels. Fantasies are refitted by
+                Laplace's method, so the model's posterior is, too.
             space: The box of the trials.
             current_value: The maximum of the posterior mean, ``batch_shape``; computed
                 if not given.
@@ -191,7 +191,7 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
     def evaluate_at(
         self, X: Tensor, inner_parameters: Tensor, accuracy: Accuracy = EXACT
     ) -> Tensor:
-        r"""The value with given inner points in the place of the inner maximizers.
+        r"""The value with given inner points instead of the inner maximizers.
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.
@@ -227,8 +227,8 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
     r"""The contextual binary knowledge gradient (cBKG).
 
     ``KG(s,x) = Σ_c p(c|s,x) max_{x'} E[f(s₀,x')|D,(s,x,c)] - max_{x'} E[f(s₀,x')|D]``
-    (Eq. S31 of [Fauvel2022contextual]_). The inner maximum is sought among points of
-    the box and then polished by a local search; its gradient follows from the envelope
+    (Eq. S31 of [Fauvel2022contextual]_). The inner maximum is found among points of the
+    box and then refined by a local search; its gradient follows from the envelope
     theorem with ``x'`` held fixed. Laplace posteriors are not exactly a martingale, so
     the value may be negative: slightly, or more if few trials meet a wide prior.
 
@@ -254,8 +254,8 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         Args:
             model: A model of pass/fail outcomes or duels.
             space: The box of the trials.
-            num_points: How many quasi-random points the inner maximum is first sought
-                among, beside those of the training data and the current best.
+            num_points: The number of quasi-random points among which the inner maximum
+                is first sought, in addition to the training data and the current best.
             current_value: The maximum of the posterior mean, ``batch_shape``; computed
                 if not given.
             seed: The seed of the quasi-random points.

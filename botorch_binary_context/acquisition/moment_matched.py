@@ -140,9 +140,9 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
 
     with the posterior mean ``μ`` of the goal, by default ``f`` in the reference
     context, its posterior covariance ``C`` with what the trial ``z`` observes, the
-    probability ``Z_c`` of an outcome and its slope ``w_c``. It is what one more outcome
-    is expected to raise the best posterior mean by; it is never negative. The inner
-    maxima are sought among points of the box and then polished by a local search; the
+    probability ``Z_c`` of an outcome and its slope ``w_c``. This is the expected rise
+    of the best posterior mean after one more outcome; it is never negative. The inner
+    maxima are found among points of the box and then refined by a local search; the
     gradient follows from the envelope theorem.
 
     It works for pass/fail outcomes, for duels (``q = 2``) and for both together, on any
@@ -168,8 +168,8 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
         Args:
             model: A model of pass/fail outcomes, duels or both.
             space: The box of the trials.
-            num_points: How many quasi-random points the inner maximum is first sought
-                among, beside those of the training data and the current best.
+            num_points: The number of quasi-random points among which the inner maximum
+                is first sought, in addition to the training data and the current best.
             options: The effort of the search for the current best.
             seed: The seed of the quasi-random points.
             goal: What the parameters should be good at.
@@ -229,7 +229,7 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
         return self._gain(ahead, ahead.at_own(self.values_at(maximizers)))
 
     def evaluate_joint(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
-        r"""The value with given inner points in the place of the inner maximizers.
+        r"""The value with given inner points instead of the inner maximizers.
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.

@@ -1,9 +1,9 @@
 r"""
-Contexts that teach about the reference context: targeted information.
+Targeted information: what a trial tells about the value in the reference context.
 
-Active learning of the latent function asks where it is unknown, whether knowing it
-there helps or not. The criterion here asks what the answer to a trial says about the
-same parameters in the context that counts.
+Active learning looks for trials where the latent function is unknown, whether knowing
+it there helps or not. This criterion instead measures what the answer says about the
+same parameters in the context that matters.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from botorch_binary_context.numerics.covariance import clamp_variance
 
 
 class TargetedInformation(TrialAcquisitionFunction):
-    r"""The information that a trial's outcome gives about other latent values.
+    r"""The information of a trial's outcome about other latent values.
 
     ``I(c; t | z)`` in nats, where ``c`` is the outcome at ``z`` and ``t`` what the
     target observes of the latent function, most often that of the same parameters in
@@ -49,8 +49,8 @@ class TargetedInformation(TrialAcquisitionFunction):
             model: A model of pass/fail outcomes, duels or other answers.
             target: The rows to learn about, ``batch_shape x q x d``.
             X_pending: The rows of pending trials.
-            weights: How much the value of each row counts, ``batch_shape x q``; by
-                default the rows are a trial, and what counts is what it observes.
+            weights: The weight of each row, ``batch_shape x q``; by default the rows
+                are a trial, with the weights of what it observes.
         """
         super().__init__(model)
         if weights is None:

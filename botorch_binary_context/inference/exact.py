@@ -1,14 +1,14 @@
 r"""
 Draws from the true posterior of the contrasts, without a Gaussian approximation.
 
-Many chains of Hamiltonian Monte Carlo [Neal2011mcmc]_ run side by side, each of which
-gives one draw, so that draws are independent and their Monte Carlo error is that of a
-mean of independent numbers. The chains begin as draws from an approximation by sites.
-Their dynamics are split [Shahbaba2014split]_: the Gaussian part, which that
-approximation is, is followed exactly, and only what the likelihood is to its sites is
-left to small steps. Where the approximation is good, one quarter of a turn is an
-independent draw, and a few of them suffice. Nothing is asked of a likelihood but its
-log density and its slope.
+Many chains of Hamiltonian Monte Carlo [Neal2011mcmc]_ run side by side. Each gives one
+draw, so draws are independent, and their Monte Carlo error is that of a mean of
+independent numbers. The chains start at draws from an approximation by sites. Their
+dynamics are split [Shahbaba2014split]_: the Gaussian part, which is that approximation,
+is followed exactly, and only the ratio of the likelihood to its sites needs small
+steps. Where the approximation is good, one quarter of a turn is an independent draw,
+and a few of them suffice. Nothing is asked of a likelihood but its log density and its
+slope.
 
 .. [Neal2011mcmc]
     R. M. Neal. MCMC using Hamiltonian dynamics. Handbook of Markov Chain Monte Carlo,

@@ -3,8 +3,8 @@ Expectation propagation: Gaussian sites that match the moments of the true poste
 
 The likelihood of trial ``i`` is replaced by a site ``exp(ν f - ½ τ f²)``, such that the
 Gaussian without the site (the *cavity*) times the true likelihood has the same mean and
-variance as with it [Minka2001expectation]_. Where Laplace's method looks at the
-posterior in one point, its mode, this looks at all of it: the mean of a skewed
+variance as with it [Minka2001expectation]_. Laplace's method looks at the posterior at
+one point, its mode; expectation propagation matches all of it, and the mean of a skewed
 posterior is right to a few hundredths of a standard deviation.
 
 With a guess or a lapse rate a trial may make the posterior wider: its site precision is
@@ -222,8 +222,9 @@ class ExpectationPropagation(Inference):
     ) -> tuple[Sites, Tensor, TiltedLikelihood]:
         """Search again, for elements of the batch whose sites were not found.
 
-        First from Laplace's approximation. Where a posterior has several modes, no
-        match may be found: then without negative sites, and with a warning.
+        The first retry starts from Laplace's approximation. Where a posterior has
+        several modes, there may be no match; the next retry then uses no negative
+        sites, and warns.
         """
         mean = search.prior_mean
         K = search.K

@@ -62,13 +62,13 @@ class TrialLikelihood(TiltedLikelihood, Protocol):
 
 @dataclass(frozen=True)
 class Start:
-    r"""Where to look for an approximation that is similar to a known one.
+    r"""The starting point of an approximation that is similar to a known one.
 
     Attributes:
-        values: Numbers of each trial, ``batch_shape x n x k``; zeros are those of a
-            trial of which nothing is known.
-        former: The approximation of some of the trials with the same prior, if it can
-            be of use.
+        values: Numbers of each trial, ``batch_shape x n x k``; zeros for trials about
+            which nothing is known.
+        former: The approximation of some of the trials with the same prior, if it is
+            useful.
         known: Which trials these are, ``n`` booleans.
     """
 

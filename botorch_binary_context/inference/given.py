@@ -62,7 +62,8 @@ class GivenApproximation(GaussianApproximation):
 
 
 class GivenContrasts(Inference):
-    r"""The contrasts of the training trials are given; their labels are not looked at.
+    r"""Inference in which the contrasts of the training trials are given and labels
+    ignored.
 
     Example:
         >>> draws = model.sample_contrasts(256).values

@@ -3,8 +3,8 @@ The Laplace approximation of a latent Gaussian process, as pure functions.
 
 Everything is written for the prior mean ``m`` and covariance ``K`` of the *contrasts*
 that the trials observe (``f(z)`` for a pass/fail trial, ``f(z₁) - f(z₂)`` for a duel),
-with any number of leading batch dimensions. How the mode is found (:func:`find_mode`)
-and how it is differentiated (:func:`attach_gradient`) are two things apart.
+with any number of leading batch dimensions. Finding the mode (:func:`find_mode`) and
+differentiating it (:func:`attach_gradient`) are separate.
 
 .. [Rasmussen2006gpml]
     C. E. Rasmussen, C. K. I. Williams. Gaussian Processes for Machine Learning. 2006.
@@ -38,8 +38,8 @@ MAX_NEW_TRIALS = 16
 class Laplace(Inference):
     r"""Laplace's method: a Gaussian at the posterior mode, with the curvature there.
 
-    The fastest approximation and the paper's; its mean is the mode, which lies off the
-    posterior mean wherever the posterior is skewed.
+    It is the fastest approximation, and the paper's. Its mean is the mode, which
+    differs from the posterior mean wherever the posterior is skewed.
 
     Example:
         >>> model = BinaryGP(train_X, train_Y, inference=Laplace())

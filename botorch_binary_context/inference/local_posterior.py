@@ -1,8 +1,8 @@
 r"""
-A posterior near given sites, which is linear in what changes of them.
+A posterior near given sites, linear in their change.
 
 A sweep of expectation propagation needs the posterior covariance of all trials, which
-is most of its cost. So between two factorizations the sweeps go on with this.
+is most of its cost. So sweeps between two factorizations use this instead.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class ModeSearch:
             slow = state.error > error / 2
             error = state.error
             if bool(slow.any()):
-                # Neither upwards nor towards stationarity: only rounding is left.
+                # No progress in value or slope: only rounding is left.
                 stalled = slow & (state.objective <= last.objective)
                 error = error.masked_fill(stalled, 0.0)
         return state
@@ -230,13 +230,13 @@ class ModeSearch:
         return _largest(matvec(self.K, state.derivatives.gradient - state.weights))
 
     def newton_weights(self, state: ModeState, curvature: Curvature) -> Tensor:
-        """The weights to which the quadratic model of the log posterior points."""
+        """The maximizer of the quadratic model of the log posterior, as weights."""
         information = state.derivatives.information
         b = torch.addcmul(state.derivatives.gradient, information, state.residual)
         return curvature.solve(self.K, b)
 
     def hessian_weights(self, state: ModeState) -> Tensor:
-        """The weights to which Newton's method points with the true Hessian."""
+        """The weights after a Newton step with the true Hessian."""
         hessian = state.derivatives.negative_hessian
         b = torch.addcmul(state.derivatives.gradient, hessian, state.residual)
         system = hessian.unsqueeze(-1) * self.K

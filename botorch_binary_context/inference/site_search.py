@@ -1,9 +1,9 @@
 r"""
 The search for the sites of expectation propagation.
 
-Between two factorizations the sweeps go on with a posterior that is linear in the
-change of the sites, accelerated by Anderson's method: near the end this converges
-quadratically in the number of factorizations, as Newton's method does.
+Between two factorizations, sweeps use a posterior that is linear in the change of the
+sites, accelerated by Anderson's method: near the end this converges quadratically in
+the number of factorizations, as Newton's method does.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class SiteSearch:
         prior_mean: ``m``, ``batch_shape x n``.
         K: The prior covariance, ``batch_shape x n x n``.
         targets: Labels, ``batch_shape x n``.
-        tolerance: How far the moments may be from their match, in posterior standard
+        tolerance: How far the moments may be from matching, in posterior standard
             deviations.
         curvature: The error after a step near the end is at most so many times the
             square of that before it; infinite if that is not known.
@@ -271,7 +271,7 @@ class SiteSearch:
         return LocalPosterior.at(self.likelihood, self.targets, sites, marginals)
 
     def _step(self, local: LocalPosterior, sites: Sites) -> Sites:
-        """From sites towards the match, by a posterior that is known near them."""
+        """Move sites toward the match, by a posterior that is known near them."""
         is_new = (sites.precision == 0) & (sites.location == 0)
         sites = Sites(
             torch.where(is_new, local.sites.precision, sites.precision),
@@ -382,8 +382,8 @@ class SiteSearch:
     ) -> tuple[Sites, Tensor]:
         """Sweep with a posterior that is linear in the sites.
 
-        Far from the end one damped sweep. Near it as many as it takes until what is
-        left is of the second order. Also returns that.
+        Far from the end this is one damped sweep; near it, as many as needed until the
+        error is of second order. The error is returned, too.
         """
         local = begin if local is None else local
         first = left = begin.error
@@ -414,8 +414,8 @@ class SiteSearch:
 class _Pace:
     """How far each element of the batch may go in one step.
 
-    The damping of a sweep falls when a sweep did not help. Near the end the sweeps go
-    on with a linear posterior, unless that did not help.
+    Steps become shorter when a sweep did not help. Near the end, sweeps use a linear
+    posterior, unless that did not help.
     """
 
     damping: Tensor

@@ -44,8 +44,8 @@ def attach_slopes(
         prior_mean: The prior mean, ``batch_shape x n``.
         K: The prior covariance, ``batch_shape x n x n``.
         slopes: The slopes of the value.
-        evaluate: The same value of a prior mean and covariance, with a graph; it is
-            called if slopes of slopes are asked for.
+        evaluate: The same value as a function of the prior mean and covariance, with a
+            graph; called if second derivatives are needed.
 
     Returns:
         The same value, with its slopes.
@@ -75,7 +75,7 @@ class _Sloped(torch.autograd.Function):
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         prior_mean, K, by_mean, by_covariance = ctx.saved_tensors
         (grad,) = grad_outputs
-        if torch.is_grad_enabled():  # a graph of the slopes is asked for
+        if torch.is_grad_enabled():  # second derivatives are needed
             found = _differentiate(ctx.evaluate, prior_mean, K, grad)
         else:
             found = grad[..., None] * by_mean, grad[..., None, None] * by_covariance

@@ -1,11 +1,11 @@
 r"""
 One posterior of few trials, in NumPy.
 
-At some tens of trials the calls cost more than the algebra, and those of NumPy and
-LAPACK cost a fraction of PyTorch's. What is found is what the general searches find,
-the mode of Laplace's method and the sites of expectation propagation, by the plainest
-way: full steps, in double precision. Where these do not go well nothing is found, and
-the general search takes over.
+With a few dozen trials, function calls cost more than the algebra, and those of NumPy
+and LAPACK cost a fraction of PyTorch's. This finds what the general searches find, the
+mode of Laplace's method and the sites of expectation propagation, in the simplest way:
+full steps, in double precision. If that fails, it finds nothing, and the general search
+takes over.
 """
 
 from __future__ import annotations

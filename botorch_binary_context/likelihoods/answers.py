@@ -21,7 +21,8 @@ from botorch_binary_context.functionals import DIFFERENCE, Functional
 from botorch_binary_context.likelihoods.ordinal import OrdinalLikelihood
 from botorch_binary_context.likelihoods.rates import check_rate
 
-# Medians of priors of distances between thresholds, and the spread of their logarithm.
+# Medians of the priors of distances between thresholds, and the standard deviation of
+# their logarithm.
 TIE_WIDTH, CATEGORY_WIDTH, WIDTH_SPREAD = 0.5, 1.0, 0.7
 NARROWEST = 1e-3
 
@@ -110,10 +111,10 @@ def _set_widths(likelihood: SpacedLikelihood, value: Tensor) -> None:
 class TiesLikelihood(SpacedLikelihood):
     r"""Duels with ties: the second is preferred (0), neither (1), or the first (2).
 
-    ``p(2|f) = Φ(d - w)``, ``p(0|f) = Φ(-d - w)`` with the difference
-    ``d = f(z₁) - f(z₂)``, and a tie otherwise. Differences below the width ``w`` are
-    mostly not noticed. It is learned unless told otherwise; with ``w = 0`` these are
-    plain duels. A success is that the first is preferred.
+    ``p(2|f) = Φ(d - w)``, ``p(0|f) = Φ(-d - w)`` with the difference ``d = f(z₁) -
+    f(z₂)``, and a tie otherwise. Differences below the width ``w`` are mostly not
+    noticed. It is learned by default; with ``w = 0`` these are plain duels. A success
+    means that the first is preferred.
 
     Example:
         >>> model = PreferenceGP(pairs, train_Y, likelihood=TiesLikelihood())
@@ -204,7 +205,7 @@ class GradedLikelihood(SpacedLikelihood):
 
 
 class RatingLikelihood(GradedLikelihood):
-    r"""Ratings of ``k`` ordered categories, labelled from 0 to ``k - 1``.
+    r"""Ratings of ``k`` ordered categories, labeled from 0 to ``k - 1``.
 
     ``p(c ≥ j|f) = Φ(f - t_j)``. The threshold of the lowest rating that counts as a
     success is 0, so that the success probability is ``Φ(f)`` as that of pass/fail

@@ -1,10 +1,10 @@
 r"""
-What every likelihood of trials has to offer.
+The base class of likelihoods of trials.
 
 A likelihood says how a trial is answered, given what it observes of the latent
 function: its *contrast*, the value of a :mod:`functional
-<botorch_binary_context.functionals>`. Contrasts and labels have the shape
-``... x batch_shape x n``, one trial in each of the last dimension.
+<botorch_binary_context.functionals>`. Contrasts and labels have the shape ``... x
+batch_shape x n``, with trials along the last dimension.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from botorch_binary_context.probability import (
 )
 
 FAR = 30.0  # a contrast past which no answer is in doubt
-# So many that the step of a likelihood is seen by a Gaussian ten times as wide.
+# Enough nodes for a likelihood's step under a Gaussian ten times as wide.
 TILTED_NODES = 128
 
 

@@ -1,12 +1,12 @@
 r"""
 The likelihood of contests: which of ``k`` settings is the best.
 
-Every setting is judged with noise of its own, ``u_i = f(z_i) + e_i`` with
-``e_i ~ N(0, ½)``, and the highest wins; so contests of two are plain duels. Given the
-noise ``e`` of the winner, the losers are independent, and each of them loses with the
-probability ``Φ(√2 (f(z_w) - f(z_j) + e))``. So a contest is ``k - 1`` observations of
-contrasts that share a term ``e``: the noise is part of the prior covariance of the
-contrasts, and nothing is approximated that would not be in duels.
+Every setting is judged with its own noise, ``u_i = f(z_i) + e_i`` with ``e_i ~ N(0,
+½)``, and the highest wins; so contests of two are plain duels. Given the noise ``e`` of
+the winner, the losers are independent, and each of them loses with the probability
+``Φ(√2 (f(z_w) - f(z_j) + e))``. So a contest is ``k - 1`` observations of contrasts
+that share a term ``e``: the noise is part of the prior covariance of the contrasts, and
+no approximation is needed beyond that of duels.
 """
 
 from __future__ import annotations
@@ -167,10 +167,9 @@ def shared_noise(likelihood: OutcomeLikelihood, number: int, like: Tensor) -> Te
 
 
 def winner_probabilities(mean: Tensor, covar: Tensor) -> Tensor:
-    r"""The probability of each of ``k`` settings to win a contest.
-
-    In closed form for two and three settings; for more by quasi-random draws of their
-    values, given which it is an integral over one number.
+    r"""The probability that each of ``k`` settings wins a contest. This is a closed
+    form for two and three settings. For more, it averages over quasi-random draws of
+    their values, given which it is a one-dimensional integral.
 
     Args:
         mean: The mean of their latent values, ``... x k``.
@@ -186,7 +185,7 @@ def winner_probabilities(mean: Tensor, covar: Tensor) -> Tensor:
 
 
 def winner_slopes(mean: Tensor, covar: Tensor) -> tuple[Tensor, Tensor]:
-    r"""The probabilities to win, and their derivatives in the means.
+    r"""The probabilities of winning, and their derivatives in the means.
 
     With a Gaussian posterior, the mean of ``f`` anywhere moves by ``Σ_i cov(f, f_i)
     ∂ log P_w / ∂ μ_i`` when ``w`` wins.

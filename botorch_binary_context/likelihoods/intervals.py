@@ -23,7 +23,7 @@ class Intervals:
 
     Attributes:
         upper: The upper edge, or the negated lower one; finite.
-        width: The length; not looked at where the interval has one edge only.
+        width: The length; ignored where the interval has only one edge.
         is_open: Whether the interval has one edge only.
         sign: -1 where it is reflected.
     """

@@ -1,8 +1,8 @@
 r"""
 Likelihoods of ordered answers, with a probit link.
 
-An answer of ``k`` ordered categories tells between which two of ``k - 1`` thresholds
-the contrast lies, up to normal noise: ``p(c ≥ j|f) = Φ(f - t_j)`` [McCullagh1980]_.
+An answer of ``k`` ordered categories says between which of ``k - 1`` thresholds the
+contrast lies, up to normal noise: ``p(c ≥ j|f) = Φ(f - t_j)`` [McCullagh1980]_.
 Pass/fail outcomes are the case of one threshold. Guesses and lapses turn one category
 into another, with a matrix of rates.
 
@@ -34,7 +34,7 @@ from botorch_binary_context.probability import (
     probit_moments,
 )
 
-# Of a quadrature over an interval outside of which nothing counts.
+# The nodes of a quadrature over the interval that matters.
 NUM_NODES = 64
 REACH = 9.0
 
@@ -42,10 +42,10 @@ REACH = 9.0
 class OrdinalLikelihood(RatedLikelihood):
     r"""Answers of ``k`` ordered categories.
 
-    ``p(c|f) = Σ_m A_cm q_m(f)`` with the ordered probit
-    ``q_m(f) = Φ(f - t_m) - Φ(f - t_{m+1})``, ``t_0 = -∞``, ``t_k = +∞``, and the
-    probability ``A_cm`` to answer ``c`` where ``m`` is meant, the identity without
-    guesses and lapses. A success is an answer of at least :attr:`passing`.
+    ``p(c|f) = Σ_m A_cm q_m(f)`` with the ordered probit ``q_m(f) = Φ(f - t_m) - Φ(f -
+    t_{m+1})``, ``t_0 = -∞``, ``t_k = +∞``, and the probability ``A_cm`` of answering
+    ``c`` when ``m`` is meant, the identity without guesses and lapses. A success is an
+    answer of at least :attr:`passing`.
 
     A subclass gives the thresholds and, with rates, the matrix.
     """
@@ -138,7 +138,7 @@ class OrdinalLikelihood(RatedLikelihood):
         matrix = self.confusion()
         if matrix is None:
             return threshold, 0.0, 1.0
-        # The same for all that fail, and for all that pass, but for the rates.
+        # The same for all fails and for all passes, except for the rates.
         passes = matrix[..., self.passing :, :].sum(dim=-2)
         lowest, highest = passes[..., :1], passes[..., -1:]
         return threshold, lowest, highest - lowest
@@ -263,7 +263,7 @@ class OrdinalLikelihood(RatedLikelihood):
         return (predicted - known).clamp_min(0.0)
 
     def _end_entropies(self, like: Tensor) -> tuple[float | Tensor, float | Tensor]:
-        """The entropies of answers to trials that are hopeless and trivial."""
+        """The entropies of answers to impossible and to trivial trials."""
         matrix = self.confusion()
         if matrix is None:
             return 0.0, 0.0
@@ -275,7 +275,7 @@ class OrdinalLikelihood(RatedLikelihood):
     ) -> Tensor:
         """The expectation of what vanishes far from the thresholds."""
         t = self.thresholds.to(mean)
-        # The addition, too small to show, keeps the slope of the root finite.
+        # The tiny term keeps the gradient of the square root finite.
         deviation = (variance + torch.finfo(variance.dtype).eps).sqrt()
         reach = REACH / shrink
         begin = torch.maximum(mean - REACH * deviation, t[..., :1] - reach)

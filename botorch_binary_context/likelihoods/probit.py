@@ -44,10 +44,10 @@ class ProbitLikelihood(RatedLikelihood):
     r"""Pass/fail outcomes, ``p(c=1|f) = γ + (1 - γ - λ) Φ(f)``.
 
     The guess rate ``γ`` is the chance of passing without any ability (``1/n`` in an
-    ``n``-alternative forced choice), the lapse rate ``λ`` that of failing in spite of
-    it [Wichmann2001psychometric]_. With both zero this is Eq. 2 of
-    [Fauvel2022contextual]_. A rate that is learned is a hyperparameter of the model,
-    fitted with the others; what is given is where it begins.
+    ``n``-alternative forced choice), the lapse rate ``λ`` that of failing with full
+    ability [Wichmann2001psychometric]_. With both zero this is Eq. 2 of
+    [Fauvel2022contextual]_. A learned rate is a hyperparameter of the model, fitted
+    with the others; the given value is where it starts.
 
     Example:
         >>> likelihood = ProbitLikelihood(guess_rate=1 / 26)
@@ -83,7 +83,7 @@ class ProbitLikelihood(RatedLikelihood):
                 "Expected ``guess_rate`` and ``lapse_rate`` to sum to less than 1, but "
                 f"got {guess_rate} and {lapse_rate}."
             )
-        # What is left for the one rate when the other is as large as it may be.
+        # The room for one rate when the other is as large as it may be.
         both = learn_guess_rate and learn_lapse_rate
         for name, rate, other, learn in (
             ("guess_rate", guess_rate, lapse_rate, learn_guess_rate),
@@ -340,10 +340,10 @@ class ProbitLikelihood(RatedLikelihood):
         return self.guess_rate + self._range * probability
 
     def _log_prob(self, z: Tensor, targets: Tensor) -> Tensor:
-        """``log p(c|f)``, ``z`` positive where the contrast speaks for the label."""
+        """``log p(c|f)``, with ``z`` positive where the contrast supports the label."""
         if self.is_log_concave:
             return log_ndtr(z)
-        # The probability of the label when the contrast is all against it.
+        # The probability of the label when the contrast is fully against it.
         floor = self.guess_rate * targets + self.lapse_rate * (1 - targets)
         tail = log_ndtr(z) + _log(self._range)
         if self._is_fixed:
@@ -364,11 +364,11 @@ def _log(value: float | Tensor) -> float | Tensor:
 class PreferenceLikelihood(ProbitLikelihood):
     r"""Duels, ``p(c=1|f) = λ + (1 - 2λ) Φ(f(z₁) - f(z₂))``: the first is preferred.
 
-    The lapse rate ``λ`` is that of careless raters: how often they choose the side that
-    is clearly worse. Latent values come in consecutive pairs: rows ``2i`` and
-    ``2i + 1`` are the two sides of duel ``i``. So a ``q = 2`` batch is one duel, and a
-    variational model is trained on the ``2n x d`` rows of ``n`` duels, with
-    ``num_data=2n`` in its objective.
+    The lapse rate ``λ`` is how often careless raters choose the clearly worse side.
+    Latent values come in consecutive pairs: rows ``2i`` and ``2i + 1`` are the two
+    sides of duel ``i``. So a ``q = 2`` batch is one duel, and a variational model is
+    trained on the ``2n x d`` rows of ``n`` duels, with ``num_data=2n`` in its
+    objective.
 
     Example:
         >>> likelihood = PreferenceLikelihood()
@@ -387,9 +387,9 @@ class PreferenceLikelihood(ProbitLikelihood):
     ) -> None:
         r"""
         Args:
-            lapse_rate: ``λ``, the rate at which the side loses that is clearly better.
-            learn_lapse_rate: Whether the lapse rate is learned; what is given is where
-                it begins.
+            lapse_rate: ``λ``, the rate at which the clearly better side loses.
+            learn_lapse_rate: Whether the lapse rate is learned, starting at the given
+                value.
             rate_prior: The prior of a rate that is learned, by default
                 ``Beta(1.5, 30)``: a median of 0.04, and hardly ever above 0.2.
             batch_shape: The batch shape of the model; a rate that is learned has a

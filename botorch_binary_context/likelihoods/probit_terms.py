@@ -22,9 +22,9 @@ class ProbitTerms:
 
     Attributes:
         sign: 1 for a pass and -1 for a fail.
-        floor: The probability of the label when the contrast is all against it; None if
-            all are zero.
-        span: What is left of the probability for the contrast to decide.
+        floor: The probability of the label when the contrast is fully against it; None
+            if all are zero.
+        span: The part of the probability that the contrast decides.
     """
 
     sign: Array

@@ -17,7 +17,7 @@ from botorch_binary_context.checks import describe, to_float
 from botorch_binary_context.likelihoods.base import OutcomeLikelihood
 from botorch_binary_context.likelihoods.priors import BetaPrior
 
-# Of a rate that is learned: mostly below a tenth, hardly ever above a fifth.
+# The prior of a learned rate: mostly below a tenth, hardly ever above a fifth.
 RATE_PRIOR = (1.5, 30.0)
 LOWEST_RATE = 1e-6
 
@@ -40,11 +40,11 @@ class RatedLikelihood(OutcomeLikelihood):
         prior: Prior | None,
         batch_shape: torch.Size,
     ) -> None:
-        """Keep a rate as it is, or make a parameter of it."""
+        """Keep a rate fixed, or make it a parameter."""
         if not learn:
             self._rates[name] = float(rate)
             return
-        # Neither end can be a start: the search would not leave it.
+        # Do not start at either end, where the search would get stuck.
         constraint = Interval(LOWEST_RATE, highest - LOWEST_RATE)
         raw = torch.nn.Parameter(
             torch.zeros(*batch_shape, 1, dtype=torch.double, device="cpu")

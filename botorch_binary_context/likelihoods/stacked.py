@@ -16,7 +16,7 @@ from botorch_binary_context.likelihoods.probit_terms import ProbitTerms
 
 @dataclass(frozen=True)
 class StackedLikelihood:
-    r"""Trials of several kinds, each kind with a likelihood of its own.
+    r"""Trials of several kinds, each with its own likelihood.
 
     Attributes:
         parts: The likelihood of each kind and the number of its trials.
