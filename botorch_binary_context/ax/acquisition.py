@@ -1,5 +1,5 @@
 r"""
-The package's rules in the place of Ax's acquisition functions.
+The package's rules, used instead of Ax's acquisition functions.
 """
 
 from __future__ import annotations

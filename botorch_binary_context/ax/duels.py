@@ -83,7 +83,7 @@ def get_next_duels(
 def attach_duel(
     client: Client | AxClient, first: Mapping[str, Any], second: Mapping[str, Any]
 ) -> int:
-    r"""Add a duel that was not asked for.
+    r"""Add a duel that Ax did not ask for.
 
     Args:
         client: The client.

@@ -20,7 +20,7 @@ from botorch_binary_context.goals import (
     WorstContext,
 )
 
-#: The attributes of each kind of goal beside its contexts.
+#: The attributes of each kind of goal in addition to its contexts.
 _GOALS: dict[str, tuple[type, Sequence[str]]] = {
     cls.__name__: (cls, names)
     for cls, names in (

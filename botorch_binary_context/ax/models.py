@@ -42,7 +42,7 @@ from botorch_binary_context.models import (
 )
 from botorch_binary_context.models.latent_gp import LatentGP
 
-#: Below so many answers the hyperparameters stay as the priors have them.
+#: With fewer answers, hyperparameters stay as the priors have them.
 MIN_ANSWERS = 10
 
 
@@ -55,8 +55,8 @@ class ModelOptions:
         kernel: What a context does, as in an experiment's settings: "additive",
             "multiplicative" or "product"; None without contexts.
         priors: What is expected of lengthscales: "pooled" or "separate".
-        guess_rate: The rate of passes of a test that is too hard.
-        lapse_rate: The rate of fails of a test that is too easy.
+        guess_rate: The probability of passing a test that is too hard.
+        lapse_rate: The probability of failing a test that is too easy.
         harder: Whether tests become harder as contexts rise, instead of easier.
         inference: "expectation propagation" or "laplace".
     """
@@ -257,8 +257,8 @@ def learn_hyperparameters(
 ) -> None:
     r"""Learn the hyperparameters of a model, if there are enough answers.
 
-    The result depends on the answers alone, so that a loaded experiment goes on as if
-    it had never been closed.
+    The result depends only on the answers, so a loaded experiment continues as if it
+    had never been closed.
 
     Args:
         model: The model.

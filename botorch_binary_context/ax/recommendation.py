@@ -21,7 +21,7 @@ from botorch_binary_context.ax.trials import RULE_NODE
 def recommend(
     client: Client | AxClient, fixed_parameters: Mapping[str, Any] | None = None
 ) -> tuple[dict[str, Any], dict[str, tuple[float, float]]]:
-    r"""The inferred best parameters, and what the model predicts of them.
+    r"""The inferred best parameters, and the model's prediction for them.
 
     They maximize the posterior mean of the strategy's goal over the whole search space;
     Ax's own ``get_best_parameterization`` looks at the outcomes of single trials, which
@@ -30,8 +30,8 @@ def recommend(
     Args:
         client: The client, whose strategy is one of
             :func:`~botorch_binary_context.ax.strategy.generation_strategy`.
-        fixed_parameters: Parameters that are given. A given context takes the place of
-            the reference.
+        fixed_parameters: Parameters that are given. A given context replaces the
+            reference.
 
     Returns:
         The parameters, with the contexts at their references, and the mean and standard

@@ -93,7 +93,7 @@ def generation_strategy(
     Args:
         rule: The name of a rule of ``BINARY_RULES`` or ``DUEL_RULES``.
         contexts: The parameters that are contexts, each with the value at which the
-            system is to be good, in the units of the experiment.
+            system should be good, in the units of the experiment.
         model: "psychometric" (``psychometric_gp``, the default for pass/fail outcomes
             in contexts), "binary" (``BinaryGP``) or "preference" (``PreferenceGP``, the
             default for a rule that is for duels only).

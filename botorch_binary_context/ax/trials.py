@@ -30,8 +30,8 @@ class ContextTrials(Transform):
 
     It refuses experiments that the package's rules cannot express before the first
     trial is asked, gives the two sides of quasi-random duels the same context, and
-    tells the rule the reference contexts and the goal in the units of the model. Its
-    configuration has ``contexts`` (reference values by name), ``goal`` (stored) and
+    passes the reference contexts and the goal to the rule, in the units of the model.
+    Its configuration has ``contexts`` (reference values by name), ``goal`` (stored) and
     ``duels``.
     """
 
@@ -212,7 +212,7 @@ def check_objective(config: OptimizationConfig | None, duels: bool) -> None:
     r"""Raise an error unless the objective is one metric of a single bit.
 
     Args:
-        config: What is to be optimized, if that was said.
+        config: The optimization config, if there is one.
         duels: Whether the trials are duels.
     """
     if config is None:

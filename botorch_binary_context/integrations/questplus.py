@@ -84,9 +84,9 @@ class QuestPlusExperiment:
 
         Args:
             stim_domain: The values of each stimulus dimension that can be shown.
-            param_domain: Of this only "lower_asymptote" and "lapse_rate" are needed,
-                the mean of whose values are the guess and the lapse rate; no domain is
-                needed for what is estimated.
+            param_domain: Only "lower_asymptote" and "lapse_rate" are used: the means of
+                their values are the guess and the lapse rate. Estimated parameters need
+                no domain.
             outcome_domain: The name of the outcome with its two values, that of passing
                 first.
             context: The stimulus dimension that makes tests harder, by default the
@@ -142,7 +142,7 @@ class QuestPlusExperiment:
         r"""Write an answer down. It is on disk when this returns.
 
         Args:
-            stim: What was shown, whether it is what was to be shown next or not.
+            stim: What was shown, which may differ from :attr:`next_stim`.
             outcome: The value of the outcome by its name.
         """
         label = self._parse(outcome)

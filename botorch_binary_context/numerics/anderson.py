@@ -17,7 +17,8 @@ PATIENCE = 4
 
 
 class AndersonMixing:
-    r"""Accelerates ``x ← x + d(x)``, where every column is an iteration of its own.
+    r"""Anderson's acceleration of ``x ← x + d(x)``, where every column is its own
+    iteration.
 
     The next ``x`` is that of the combination of the last three ``x + d`` with the
     smallest ``‖d‖``, as if ``d`` were linear. On a linear problem this is a truncated

@@ -2,10 +2,10 @@ r"""
 Dense covariance matrices of GPyTorch kernels, evaluated directly.
 
 At the sizes of an experiment with binary outcomes (tens to a thousand trials)
-GPyTorch's lazily evaluated kernels cost more than the linear algebra that follows. The
-common kernels are therefore evaluated here by a rule of their own: a plain tensor, from
-exact coordinate differences (no cancellation between near points), twice differentiable
-in the inputs and in the hyperparameters. Any other kernel goes through GPyTorch.
+GPyTorch's lazily evaluated kernels cost more than the linear algebra that follows.
+Common kernels are therefore evaluated here directly: as a plain tensor, from exact
+coordinate differences (no cancellation between near points), twice differentiable in
+the inputs and in the hyperparameters. Any other kernel goes through GPyTorch.
 """
 
 from __future__ import annotations

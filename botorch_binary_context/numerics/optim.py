@@ -2,10 +2,10 @@ r"""
 Maximizing many functions on a box at once.
 
 BoTorch's ``optimize_acqf`` optimizes one acquisition function. Here the repetitions of
-an experiment are a batch of models, and every element of the batch has a maximum of its
-own. :func:`maximize` finds them together: quasi-random points, the local maxima among
-them as starts, and a projected BFGS method in which every start of every element moves
-on its own but all are evaluated in one call. The elements do not influence each other.
+an experiment are a batch of models, and every element of the batch has its own maximum.
+:func:`maximize` finds them together: quasi-random points, the local maxima among them
+as starts, and a projected BFGS method in which every start of every element moves on
+its own but all are evaluated in one call. The elements do not influence each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RELATIVE_GAIN = 1e-10
 # How many times the gain that its quadratic model predicts a climber may hope for.
 OPTIMISM = 10.0
 FIRST_STEP = 0.05  # of the width of the box
-# What a CPU computes for so many points still fits its caches.
+# So many points still fit into the caches of a CPU.
 POINTS_AT_ONCE = 2560
 
 Function = Callable[[Tensor], Tensor]
@@ -73,7 +73,8 @@ def maximize(
     Args:
         function: Maps ``r x batch_shape x k`` points to ``r x batch_shape`` values,
             each value depending on its own point only; differentiable. It also takes
-            points with ones in the place of ``batch_shape``, the same for all elements.
+            points with ones instead of ``batch_shape``, which are the same for all
+            elements.
         bounds: The ``2 x k`` bounds of the box.
         batch_shape: The shape of the batch of functions.
         options: The effort of the search.
@@ -204,7 +205,7 @@ def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Te
     values = values.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
     neighbors = _neighbors(U.shape[0], U.shape[-1], seed).to(values.device)
     is_peak = (values >= values[neighbors].amax(dim=1)) & (values > -torch.inf)
-    # Ranks, not values: peaks come first whatever the scale.
+    # Use ranks, not values: peaks come first at any scale.
     rank = values.argsort(dim=0).argsort(dim=0) + values.shape[0] * is_peak
     index = rank.topk(min(num_restarts, values.shape[0]), dim=0).indices
     points = index.unsqueeze(-1).expand(*index.shape, U.shape[-1])
@@ -232,7 +233,7 @@ def climb(
     max_evaluations: int,
     relative_gain: float = RELATIVE_GAIN,
 ) -> tuple[Tensor, Tensor]:
-    r"""Climb from every start towards a local maximum in the unit cube.
+    r"""Climb from every start to a local maximum in the unit cube.
 
     A projected BFGS method: coordinates at a bound that the gradient presses against
     are held, steps are projected on the cube and shortened until they ascend enough. A

@@ -1,5 +1,5 @@
 r"""
-The approximation of a model beside its true posterior.
+Plots that compare the approximation of a model with its true posterior.
 """
 
 from __future__ import annotations

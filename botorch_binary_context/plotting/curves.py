@@ -127,7 +127,7 @@ def _label_curves(
     names: Sequence[str],
     labels: Sequence[str] | None,
 ) -> Sequence[str]:
-    """The labels that were asked for, or the parameters of each curve."""
+    """The given labels, or the parameters of each curve."""
     if labels is None:
         shown = [names[i] for i in space.parameter_dims]
         return [describe(shown, row) for row in parameters]

@@ -145,8 +145,7 @@ def plot_threshold_map(
     contour of the medians.
 
     Args:
-        model: A model of pass/fail outcomes, alone or beside others, without batch
-            dimensions.
+        model: A model that includes pass/fail outcomes, without batch dimensions.
         space: The box of the trials, with one context and at least one parameter.
         level: The success probability, by default half way between guesses and lapses.
         dims: The parameters along the axes, one or two; by default the first two, or

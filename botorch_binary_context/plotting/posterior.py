@@ -51,10 +51,10 @@ def plot_posterior_mean(
 ) -> Axes:
     r"""The posterior mean of the latent function along one or two parameters.
 
-    Along one parameter it is a curve with a band of two standard deviations, along
-    two a filled contour. A star marks the recommended parameters. The trials are
-    marked whatever their context and their other parameters were: passed and failed
-    or, joined by a line, won and lost.
+    Along one parameter it is a curve with a band of two standard deviations, along two
+    a filled contour. A star marks the recommended parameters. All trials are marked,
+    whatever their context and other parameters: passed and failed or, joined by a line,
+    won and lost.
 
     Args:
         model: A model of pass/fail outcomes or duels, without batch dimensions.

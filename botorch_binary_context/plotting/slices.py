@@ -36,9 +36,9 @@ from botorch_binary_context.plotting.style import (
 NUM_LEVELS = 20
 LEGEND_HEIGHT = 22.0  # in points
 HELD_PER_LINE = 4
-# Beside a curve, trials are marked at these fractions of the axes' height ...
+# With a curve, trials are marked at these fractions of the axes' height ...
 MARK_HEIGHTS = (0.95, 0.05)
-# ... to which there is room above and below the curve, as a fraction of its range.
+# ... with this much room above and below the curve, as a fraction of its range.
 MARGIN = 0.12
 
 
@@ -136,7 +136,7 @@ def draw_values(
         cut: The slice.
         values: The values of its trials.
         label: What they are.
-        limits: The least and the largest possible value, if they are to be seen.
+        limits: The least and the largest possible value, if they should be visible.
     """
     sides = [to_numpy(side) for side in cut.sides]
     if cut.is_curve:
@@ -188,8 +188,8 @@ def draw_star(ax: Axes, cut: Slice, trial: Tensor, values: Tensor, label: str) -
 def draw_trials(ax: Axes, cut: Slice, model: LatentGP) -> None:
     r"""The trials of a model, seen along the columns that are held.
 
-    Beside a curve, trials that passed or won are marked at the top, the others at the
-    bottom, and ties half way. The two sides of a duel are joined.
+    With a curve, trials that passed or won are marked at the top, the others at the
+    bottom, and ties halfway. The two sides of a duel are joined.
 
     Args:
         ax: The axes.
@@ -223,7 +223,7 @@ def draw_trials(ax: Axes, cut: Slice, model: LatentGP) -> None:
 
 
 def _draw_ties(ax: Axes, cut: Slice, duels: Tensor, style: dict[str, Any]) -> None:
-    """Both sides of duels that nobody won."""
+    """Both sides of duels that ended in a tie."""
     if not len(duels):
         return
     first, second = (cut.project(rows) for rows in duels.unbind(dim=-2))

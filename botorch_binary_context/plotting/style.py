@@ -26,8 +26,8 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 # Lines that only give a value to compare with.
 GUIDE: dict[str, Any] = {"color": "0.4", "linewidth": 1}
 
-# Passed and failed, won, lost and tied: told apart by shape as well as by color, and
-# by their edges from any background.
+# Passed and failed, won, lost and tied: distinguished by shape as well as color, and by
+# their edges from any background.
 GOOD_MARKER: dict[str, Any] = {"marker": "o", "color": "#56B4E9", "s": 32}
 BAD_MARKER: dict[str, Any] = {"marker": "X", "color": "#D55E00", "s": 38}
 TIE_MARKER: dict[str, Any] = {"marker": "s", "color": "#F0E442", "s": 28}
@@ -38,7 +38,7 @@ EDGE: dict[str, Any] = {"edgecolors": "black", "linewidths": 0.7}
 def prepare_axes(ax: Axes | None) -> Axes:
     r"""The given axes, or those of a new figure.
 
-    Axes without data take the palette; others go on in the colors they have begun.
+    Axes without data get the palette; others keep their colors.
 
     Args:
         ax: The axes, or None.

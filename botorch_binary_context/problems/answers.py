@@ -90,8 +90,7 @@ class AnsweringProblem(ContextProblem):
 def answer(likelihood: OutcomeLikelihood, contrast: Tensor, noise: Tensor) -> Tensor:
     r"""The answers to trials, with given noise.
 
-    The same noise gives answers of several kinds that agree with each other: one is
-    told more finely than the other.
+    The same noise gives consistent answers of several kinds, some finer than others.
 
     Args:
         likelihood: Says how trials are answered.
@@ -109,7 +108,7 @@ def answer(likelihood: OutcomeLikelihood, contrast: Tensor, noise: Tensor) -> Te
 def name_winners(
     problem: ContextProblem, X: Tensor, generator: torch.Generator | None = None
 ) -> Tensor:
-    r"""Which of several settings somebody names the best.
+    r"""Which of several settings a simulated person names as the best.
 
     Args:
         problem: Says how good they are.

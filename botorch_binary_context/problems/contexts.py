@@ -3,8 +3,8 @@ Benchmark functions seen through pass/fail outcomes and duels in a chosen contex
 
 A trial is a row ``z = (s, x)``, the context first. The parameters ``x`` of a benchmark
 function lie in the unit cube, where lengthscales and the priors of models are
-comparable, and are taken to the box of the objective inside; contexts keep their own
-units.
+comparable, and are mapped to the box of the objective internally; contexts keep their
+own units.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""A test function as it is to be maximized, in units of its standard deviation."""
+r"""A test function to be maximized, in units of its standard deviation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch.nn import Module
 class ScaledObjective(Module):
     r"""The performance ``g(x) = (y(x) - E y) / sqrt(V y)`` with ``y(x) = -f(x)``.
 
-    ``f`` is a test function that is to be minimized; with the logarithm,
-    ``y(x) = -log(1 + f(x))``. Points lie in the box of the function. Like the functions
-    of BoTorch, an objective is moved to a device by ``to``.
+    ``f`` is a test function to be minimized; with the logarithm, ``y(x) = -log(1 +
+    f(x))``. Points lie in the box of the function. Like the functions of BoTorch, an
+    objective is moved to a device by ``to``.
 
     Example:
         >>> objective = ScaledObjective(Sphere(), mean=-17.5, variance=122.2)

@@ -1,11 +1,11 @@
 r"""
 The 34 benchmark functions of [Fauvel2022contextual]_ with their boxes and kernels.
 
-:func:`make_objective` turns a function round, so that it is to be maximized, and scales
-it to mean 0 and variance 1 over its box. The authors' programs first take the logarithm
-of 17 of them, those with positive values and a variance above 100, which the paper does
-not say. It makes the optimum infinite where the minimum is 0; ``log1p`` has the same
-shape where values are large and stays finite, and takes its place here.
+:func:`make_objective` negates a function, so that it is maximized, and scales it to
+mean 0 and variance 1 over its box. The authors' programs first take the logarithm of 17
+of them, those with positive values and a variance above 100, which the paper does not
+say. It makes the optimum infinite where the minimum is 0; ``log1p`` has the same shape
+where values are large and stays finite, and takes its place here.
 
 The paper's table swaps the two variables of Ursem Waves; here they stand in the order
 of the function's definition.
@@ -72,7 +72,7 @@ class Benchmark:
 
     Attributes:
         name: The name in the paper.
-        function: Makes the function, in the form that is to be minimized.
+        function: Makes the function, in the form to be minimized.
         box: The lower and upper bound of every variable.
         kernel: The kernel that the paper chose: ``"SE-ARD"``, ``"Matérn 3/2"`` or
             ``"Matérn 5/2"``.
@@ -91,7 +91,7 @@ class Benchmark:
         return len(self.box)
 
     def make_function(self) -> SyntheticTestFunction:
-        """The function on its box, in the form that is to be minimized."""
+        """The function on its box, in the form to be minimized."""
         return self.function(bounds=list(self.box))
 
 
@@ -175,7 +175,7 @@ def _load_moments() -> dict[str, dict[str, dict[str, float]]]:
 
 
 def make_objective(name: str, log: bool = True) -> ScaledObjective:
-    r"""A benchmark function as it is to be maximized, with mean 0 and variance 1.
+    r"""A benchmark function to be maximized, with mean 0 and variance 1.
 
     Args:
         name: The name in the paper.

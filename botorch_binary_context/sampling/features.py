@@ -248,7 +248,7 @@ def _concatenate(parts: list[Tensor]) -> Tensor:
     return torch.cat([part.expand(*batch, -1) for part in parts], dim=-1)
 
 
-# Kernels with exact features, few of their own but many in products.
+# Kernels with exact features: few by themselves but many in products.
 _EXACT = (PeriodicKernel, CategoryKernel)
 _MAKERS: dict[type[Kernel], Callable[[Any, FeatureOptions], Features]] = {
     RBFKernel: _stationary,

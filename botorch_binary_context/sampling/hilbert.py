@@ -73,7 +73,7 @@ def hilbert_features(
 
     Args:
         kernel: A squared exponential or Matérn kernel.
-        bounds: The ``2 x d`` box in which the features are to be used.
+        bounds: The ``2 x d`` box in which the features are used.
         max_features: The most features.
 
     Returns:

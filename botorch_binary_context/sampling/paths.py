@@ -4,8 +4,8 @@ Sample paths: functions drawn from the posterior of a model.
 A decoupled path is a function drawn from the prior, a finite sum of features, plus the
 exact update by the data in terms of the kernel [Wilson2020efficiently]_, so that the
 features need not resolve the data. Paths in weight space, which condition the features
-themselves, are here for comparison: away from the data their variance is wrong, often
-too large, and with few features and many trials far too small.
+themselves, are included for comparison: away from the data their variance is often too
+large, and with few features and many trials far too small.
 
 .. [Wilson2020efficiently]
     J. T. Wilson, V. Borovitskiy, A. Terenin, P. Mostowsky, M. P. Deisenroth.
@@ -128,7 +128,7 @@ def draw_sample_paths(
         model: A model of pass/fail outcomes or duels.
         num_paths: The number of paths, or the shape of the set of paths. Each path has
             one function for each element of the batch of models.
-        bounds: The ``2 x d`` box in which the paths are to be evaluated. Within it, the
+        bounds: The ``2 x d`` box in which the paths are evaluated. Within it, the
             prior has Hilbert-space features; without it, or in many dimensions, random
             Fourier features.
         max_features: The most features of each stationary part of the kernel.
@@ -152,18 +152,18 @@ def draw_exact_paths(
 ) -> PosteriorSamplePaths:
     r"""Draw functions from the true posterior, without a Gaussian approximation.
 
-    A path through a draw of what the training trials observe, by Matheron's rule with a
-    little noise, which keeps it well conditioned where trials repeat each other.
+    Each path passes through a draw of what the training trials observe, by Matheron's
+    rule with a little noise, which keeps it well conditioned where trials are repeated.
 
     Args:
         model: A model of pass/fail outcomes or duels.
         num_paths: The number of paths. Each has one function for each element of the
             batch of models.
-        bounds: The ``2 x d`` box in which the paths are to be evaluated.
+        bounds: The ``2 x d`` box in which the paths are evaluated.
         max_features: The most features of each stationary part of the kernel.
         seed: The seed of the draw.
         num_contrasts: The number of draws of what the training trials observe, of which
-            the first are taken; the model keeps them for others that ask for as many.
+            the first are used; the model caches as many.
     """
     with torch.no_grad(), manual_seed(seed):
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
@@ -171,7 +171,7 @@ def draw_exact_paths(
         target = samples.values[:num_paths] - samples.prior_mean
         prior = model.trial_functional(_combine(features(model.datapoints), weights))
         prior = model.draw_shared_noise(prior)
-        # Noise of the prior function and of what it is to meet.
+        # Noise of the prior function and of the values it should pass through.
         noise = 2**0.5 * PATH_NOISE * torch.randn_like(prior)
         system = samples.K.clone()
         system.diagonal(dim1=-2, dim2=-1).add_(PATH_NOISE**2)
@@ -199,7 +199,7 @@ def draw_weight_space_paths(
     Args:
         model: A model of pass/fail outcomes or duels.
         num_paths: The number of paths, or the shape of the set of paths.
-        bounds: The ``2 x d`` box in which the paths are to be evaluated.
+        bounds: The ``2 x d`` box in which the paths are evaluated.
         max_features: The most features of each stationary part of the kernel.
         noise: The standard deviation, relative to the prior's, with which the features
             meet the latent values.

@@ -1,7 +1,7 @@
 r"""
-Random features of products of kernels, as many as of one kernel alone.
+Random features of products of kernels, no more than for a single kernel.
 
-All pairs of the factors' features would be the product of their numbers. A product of
+Using all pairs of the factors' features would multiply their numbers. A product of
 stationary kernels has random frequencies that are the sums of those of its factors; a
 kernel of categories multiplies them by a random function of the category.
 """
@@ -50,7 +50,7 @@ def random_product_features(
     r"""Draw features of a product of kernels.
 
     Args:
-        factors: The kernels, of which :func:`can_draw` holds.
+        factors: The kernels; :func:`can_draw` must hold for them.
         dim: The number of columns.
         num_features: The number of features, two for each frequency.
 

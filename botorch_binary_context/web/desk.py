@@ -143,8 +143,8 @@ class Desk:
 
         Args:
             client: The name of the client.
-            limits: The least and the largest value of contexts by their names; None in
-                the place of a value is the bound of the settings.
+            limits: The least and the largest value of contexts by their names; None
+                instead of a value means the bound in the settings.
 
         Returns:
             The limits within the bounds; those that exclude nothing are left out.
@@ -229,7 +229,7 @@ class Desk:
         return self.status()
 
     def to_dict(self, trial: Trial) -> dict[str, Any]:
-        r"""A trial as it is sent to clients.
+        r"""A trial as sent to clients.
 
         Args:
             trial: The trial.

@@ -1,10 +1,10 @@
 r"""
-Whether an experiment has come to its end, so that participants are asked no more.
+Whether an experiment is finished, so that participants get no more trials.
 
-The number of answers is counted at once. The other ends of the settings take a
-recommendation, a second or more: they are looked at in the background after each
-answer, and written into the journal when one is reached. So nobody waits for them, and
-an experiment may have an answer or two more than it needs.
+The number of answers is checked at once. The other stopping criteria need a
+recommendation, which takes a second or more: they are checked in the background after
+each answer, and recorded in the journal when one is met. So nobody waits for them, and
+an experiment may get an answer or two more than it needs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Ending:
         self._thread = thread
         self._lock = threading.Lock()
         self._looking: Future[None] | None = None
-        self._seen = -1  # the revision that was looked at last
+        self._seen = -1  # the revision that was checked last
 
     @property
     def max_answers(self) -> int | None:
@@ -65,7 +65,7 @@ class Ending:
         self._experiment.describe(**{STOPPED: STOPPED})
 
     def resume(self) -> None:
-        r"""Ask trials again; if it was at an end, whatever the settings say."""
+        r"""Ask trials again, from then on regardless of stopping criteria."""
         by_itself = self.reason not in (None, STOPPED)
         more = {CONTINUED: True} if by_itself else {}
         self._experiment.describe(**{STOPPED: None, **more})

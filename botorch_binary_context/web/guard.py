@@ -45,7 +45,7 @@ class Role(Enum):
 
 
 def make_token() -> str:
-    r"""A text that nobody can guess, for an address."""
+    r"""A random, unguessable text for an address."""
     return secrets.token_urlsafe(18)
 
 

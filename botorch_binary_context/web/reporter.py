@@ -1,7 +1,6 @@
 r"""
-Recommendations and pictures, computed in a process of their own.
-
-A recommendation takes a second or more. In another process it delays no participant.
+Recommendations and pictures, computed in a separate process. They take a second or
+more, and should not delay participants.
 """
 
 from __future__ import annotations
@@ -152,7 +151,7 @@ class _Subject:
 
 
 def _recommend(subject: _Subject) -> dict[str, Any]:
-    """What is recommended, and whether it is worth going on."""
+    """The recommendation, and the value of another trial."""
     from botorch_binary_context.experiment.summary import summarize
 
     best, cautions = subject.recommend()

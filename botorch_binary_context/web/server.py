@@ -28,11 +28,11 @@ MIN_TOKEN = 16
 
 @dataclass(frozen=True)
 class Place:
-    r"""Where a server is, and who may speak to it.
+    r"""Where a server listens, and who may talk to it.
 
     Attributes:
-        socket: The socket, which is bound already.
-        access: Who may speak to it.
+        socket: The bound socket.
+        access: Who may talk to it.
     """
 
     socket: socket.socket

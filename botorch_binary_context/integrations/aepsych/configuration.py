@@ -1,9 +1,9 @@
 r"""
 The configuration files of AEPsych, read as settings of an experiment.
 
-AEPsych's stimulus parameters are all alike. Here those that the model is monotonic in,
-and those whose section says ``role = context``, become contexts; the others are
-parameters.
+AEPsych does not distinguish parameters from contexts. Here, parameters in which the
+model is monotonic, and those whose section says ``role = context``, become contexts;
+the others are parameters.
 """
 
 from __future__ import annotations

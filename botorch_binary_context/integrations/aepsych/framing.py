@@ -17,7 +17,7 @@ class FramingError(ValueError):
 
 
 class MessageReader:
-    r"""Cuts a stream of bytes into JSON objects, whatever the pieces it comes in."""
+    r"""Splits a stream of bytes into JSON objects, however it is chunked."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

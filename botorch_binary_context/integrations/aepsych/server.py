@@ -28,7 +28,7 @@ class AEPsychEndpoint(socketserver.ThreadingTCPServer):
     r"""A server that AEPsych's clients can talk to.
 
     Several clients may be connected at once; they share the experiments. A client that
-    sends something else than JSON objects is told so and disconnected.
+    sends anything but JSON objects gets an error and is disconnected.
 
     Example:
         >>> with AEPsychEndpoint("listener-3.journal") as endpoint:

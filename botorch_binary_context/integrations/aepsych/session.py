@@ -27,8 +27,8 @@ QUERIES = ("max", "min", "prediction", "inverse")
 class AEPsychSession:
     r"""The experiments of a server of AEPsych, one for each setup.
 
-    AEPsych calls them strategies and counts them from 0. Each has a journal of its own;
-    those that exist are continued.
+    AEPsych calls them strategies and counts them from 0. Each has its own journal;
+    existing journals are continued.
     """
 
     def __init__(self, journal: str | Path, seed: int | None = None) -> None:

@@ -149,7 +149,7 @@ class Strategy:
         return self.strategy_names[self._current_index()]
 
     def finish(self) -> tuple[str, int]:
-        r"""End the strategy at work; after the last one nothing more is to be asked.
+        r"""End the current strategy; after the last one, no more trials are asked.
 
         Returns:
             Its name and its number.

@@ -32,14 +32,14 @@ Intensity = Value | dict[str, Value]
 
 
 class BinaryContextHandler(SavingHandler):
-    r"""An experiment as a loop of PsychoPy.
+    r"""An experiment as a PsychoPy loop.
 
     It has the methods of ``psychopy.data.QuestHandler``. A trial is a number if the
     experiment has one variable, and else a dictionary; either way :attr:`thisTrial` is
     a dictionary, whose items PsychoPy's ``ExperimentHandler`` writes as columns. Every
     answer is in the journal of the experiment before :meth:`addResponse` returns. A
-    handler of a journal with answers goes on with these; a trial that was not answered
-    is shown again. Only one handler should use a journal at a time.
+    handler for an existing journal continues it; a trial that was not answered is shown
+    again. Only one handler should use a journal at a time.
 
     Attributes:
         experiment: The experiment.
@@ -179,7 +179,7 @@ class BinaryContextHandler(SavingHandler):
         return self.intensity
 
     def calculateNextIntensity(self) -> None:
-        r"""Choose the next trial now and not when it is asked for."""
+        r"""Choose the next trial now rather than when it is needed."""
         self._upcoming()
 
     def _upcoming(self) -> Trial:
@@ -200,7 +200,7 @@ class BinaryContextHandler(SavingHandler):
         raise StopIteration
 
     def _checkFinished(self) -> None:
-        """The width is only looked at where it decides."""
+        """The width is checked only if nothing else ends the loop."""
         enough = self.nTrials is not None and len(self.data) >= self.nTrials
         self.finished = bool(enough or self._is_sure() or self._should_stop())
 

@@ -36,7 +36,7 @@ class SavingHandler:
         raise NotImplementedError
 
     def _content(self) -> dict[str, Any]:
-        """What there is to know beside the trials."""
+        """Everything to be saved except the trials."""
         raise NotImplementedError
 
     def saveAsText(

@@ -1,8 +1,8 @@
 r"""
 Tables in files, by the conventions of PsychoPy's handlers.
 
-The name of a file tells the delimiter and is completed with an extension; a file that
-exists is kept and another name is found, unless it is to be replaced.
+The name of a file determines the delimiter and gets an extension; an existing file is
+kept, and another name is used, unless it should be replaced.
 """
 
 from __future__ import annotations

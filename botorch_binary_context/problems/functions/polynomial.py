@@ -1,8 +1,8 @@
 r"""
-Polynomial test functions that BoTorch does not ship.
+Polynomial test functions that BoTorch does not have.
 
 Definitions are those of [Surjanovic2013library]_, in the dimensions and on the boxes of
-the benchmark table of [Fauvel2022contextual]_. All are to be minimized.
+the benchmark table of [Fauvel2022contextual]_. All are minimized.
 
 .. [Surjanovic2013library]
     S. Surjanovic, D. Bingham. Virtual library of simulation experiments: test functions

@@ -1,9 +1,9 @@
 r"""
-Oscillating test functions that BoTorch does not ship.
+Oscillating test functions that BoTorch does not have.
 
 Definitions are those of [Surjanovic2013library]_ where no other reference is given, in
 the dimensions and on the boxes of the benchmark table of [Fauvel2022contextual]_. All
-are to be minimized.
+are minimized.
 
 .. [Forrester2008engineering]
     A. Forrester, A. Sobester, A. Keane. Engineering design via surrogate modelling: a
