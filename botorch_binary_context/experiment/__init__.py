@@ -1,4 +1,4 @@
-r"""Running a real experiment: ask, tell, recommend, and never lose an answer."""
+r"""Real experiments: ask, tell and recommend, with a crash-safe journal."""
 
 from typing import TYPE_CHECKING, Any
 

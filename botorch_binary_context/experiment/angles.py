@@ -1,5 +1,5 @@
 r"""
-Parameters that begin again where they end, such as the axis of a lens.
+Periodic parameters, such as the axis of a lens.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from botorch_binary_context.experiment.variables import Parameter, Value
 
 @dataclass(frozen=True)
 class Periodic(Parameter):
-    r"""A parameter whose lower and upper bound are the same.
+    r"""A periodic parameter: its lower and upper bound are the same value.
 
     Attributes:
         name: Its name.
-        low: The lower bound, which is shown for the upper one, too.
+        low: The lower bound, which is also shown for the upper one.
         high: The upper bound; the period is the difference.
-        step: The distance of the values that can be shown, a part of the period; any
-            can be shown if None.
+        step: The step between values that can be shown, which divides the period; None
+            if any value can be shown.
 
     Example:
         >>> Periodic("axis", 0, 180, step=5)
@@ -71,7 +71,7 @@ class Periodic(Parameter):
 
     @property
     def period(self) -> float:
-        """After how much the values begin again."""
+        """The period."""
         return float(self.high) - float(self.low)
 
     @cached_property

@@ -1,9 +1,9 @@
 r"""
-Tables in which damage is noticed: a changed bit, a lost row, a row of yesterday.
+Tables that detect damage: a changed bit, a lost row, an outdated row.
 
 Every row has a checksum of its table and its values. The seal is the exclusive or of
-the checksums of all rows; so it shows rows that are missing or old, and a change of one
-row changes it in one step.
+the checksums of all rows, so it detects missing and outdated rows, and can be updated
+in one step when a row changes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SIZE = 16
 
 
 class DamageError(sqlite3.DatabaseError):
-    r"""A database whose content is not as it was written."""
+    r"""The content of a database is not as it was written."""
 
 
 def row_checksum(table: str, row: Sequence[Any]) -> str:
@@ -52,13 +52,13 @@ def combine(first: str, second: str) -> str:
 
 
 class SealedTables:
-    r"""Writes rows with checksums, and reads none that does not fit its own."""
+    r"""Writes rows with checksums, and checks them when reading."""
 
     def __init__(self, execute: Execute, tables: Mapping[str, Sequence[str]]) -> None:
         r"""
         Args:
             execute: Runs a statement of the database, within a transaction.
-            tables: The columns of each table but the checksum; the first is the key.
+            tables: The columns of each table except the checksum; the first is the key.
         """
         self._execute = execute
         self._tables = tables
@@ -107,7 +107,7 @@ class SealedTables:
         self._reseal(checksum)
 
     def update(self, table: str, old: Sequence[Any], new: Sequence[Any]) -> None:
-        r"""Write a row in the place of another one.
+        r"""Replace a row.
 
         Args:
             table: The name of the table.

@@ -1,8 +1,8 @@
 r"""
 Choosing the next trial: by the rule, or along a quasi-random sequence.
 
-A choice is a function of the settings, the answers, the pending trials and the number
-of the trial alone. So the same calls give the same questions in every process.
+A choice depends only on the settings, the answers, the pending trials and the number of
+the trial, so the same calls give the same questions in every process.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules import suggest, suggest_contest
 
 QUASI_RANDOM = "quasi-random"
-#: Of trials all of whose values are given.
+#: How trials were chosen whose values were all given.
 GIVEN = "given"
-#: What random numbers are drawn for.
+#: The purposes of random numbers.
 PURPOSES = ("ask", QUASI_RANDOM, "recommend")
-# Values are shown with six digits: no search needs more. Where integers or levels stop
-# a climber, it must not try ever smaller steps.
+# Values are shown with six digits, so no search needs more. Where integers or levels
+# stop a search, it must not try ever smaller steps.
 SEARCH = SearchOptions(max_evaluations=30, relative_gain=1e-6)
-# How many points of the quasi-random sequence are tried before all trials are listed.
+# How many quasi-random points are tried before all trials are enumerated.
 MAX_SKIPS = 256
 
 #: A context and the parameters of each side.
@@ -80,7 +80,7 @@ class Chooser:
         self.goal = settings.make_goal()
 
     def seed(self, purpose: str, number: int = 0) -> int:
-        r"""A seed of its own for every purpose and trial of every experiment.
+        r"""A separate seed for every purpose and trial of every experiment.
 
         Args:
             purpose: One of ``PURPOSES``.
@@ -92,10 +92,10 @@ class Chooser:
     def make_trial(
         self, question: Question | None, state: State, given: Conditions
     ) -> Trial:
-        r"""The next trial: what the rule wants, or what is to be asked instead.
+        r"""The next trial: what the rule chose, or what is asked instead.
 
         Args:
-            question: What the rule wants; None if it is not its turn.
+            question: What the rule chose; None if it is not its turn.
             state: What the journal holds.
             given: What is given about it.
 
@@ -144,7 +144,7 @@ class Chooser:
         given: Conditions,
         feasibility: Feasibility | None = None,
     ) -> Question:
-        r"""What the rule wants to show.
+        r"""The rule's choice.
 
         Args:
             model: The model of the answers.
@@ -179,7 +179,7 @@ class Chooser:
         return {**self.settings.space.reference_context(), **given.context}
 
     def _hold(self, given: Conditions) -> dict[str, Any]:
-        """The arguments of ``suggest`` by which contexts are given or limited."""
+        """The arguments of ``suggest`` that fix or limit contexts."""
         columns = self.encoder.encode_context(self._goal_context(given))
         if given.context and len(given.context) == len(self.settings.space.contexts):
             return {"context": columns, "goal": self.goal}
@@ -198,10 +198,10 @@ class Chooser:
     ) -> Question:
         r"""The first trial of a scrambled Sobol sequence that can be asked.
 
-        It is not pending, and feasible.
+        It must be feasible and not pending.
 
         Args:
-            number: Where in the sequence to begin, from 1.
+            number: Where in the sequence to start, from 1.
             pending: The pending trials.
             given: What is given about it.
             feasibility: Which trials are feasible, if not all are.
@@ -239,7 +239,7 @@ class Chooser:
         return choose_kind(chosen.seed, number, chosen.catch_rate, chosen.easy_rate)
 
     def _in_between(self, kind: str, question: Question) -> Question:
-        """The catch trial or easy trial in the place of a question."""
+        """The catch trial or easy trial that replaces a question."""
         if kind == CATCH:
             return make_catch(*question, self.settings.catch)
         return make_easy(*question, self.settings.space)
@@ -260,7 +260,7 @@ class Chooser:
             yield self.encoder.decode(X)
 
     def _all_questions(self, given: Conditions) -> Iterator[Question]:
-        """Every trial that can be shown; none if there is no end of them."""
+        """Every trial that can be shown; empty if there are infinitely many."""
         contexts = self.encoder.space.contexts
         parameters = self.encoder.space.parts
         sides = self.settings.feedback.num_sides

@@ -1,5 +1,5 @@
 r"""
-How models are computed within experiments, whatever the rest of the program does.
+A reproducible setup for computing models within experiments.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 import torch
 
-# What is drawn at random comes from the generator of the process: so a process makes
-# one computation at a time, whichever thread wants it.
+# Random numbers come from the generator of the process, so a process makes one
+# computation at a time, whichever thread asks for it.
 _ONE_AT_A_TIME = threading.RLock()
 
 
@@ -20,12 +20,13 @@ _ONE_AT_A_TIME = threading.RLock()
 def computing() -> Iterator[None]:
     r"""Compute in a way that gives the same numbers in every program.
 
-    - On one thread: on matrices of this size further threads do not help, where other
-      programs run they wait for each other, and rounding would depend on the number of
+    - On one thread: more threads do not help with matrices of this size, they wait for
+      each other if other programs run, and rounding would depend on the number of
       cores.
     - With gradients, also within ``torch.no_grad()`` and ``torch.inference_mode()``.
-    - With torch's own default dtype. Models are in double precision all the same, but
-      the constants of priors, constraints and Sobol sequences are rounded to it.
+    - With torch's original default dtype. Models are in double precision anyway, but
+      the constants of priors, constraints and Sobol sequences are rounded to the
+      default.
     """
     with _ONE_AT_A_TIME, torch.inference_mode(False), torch.enable_grad():
         threads = torch.get_num_threads()

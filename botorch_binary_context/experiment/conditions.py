@@ -1,5 +1,5 @@
 r"""
-What is given about a question before the rule chooses the rest of it.
+Conditions on a question: given contexts and limits, before the rule chooses the rest.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Limits = Mapping[str, Sequence[float | None]]
 
 @dataclass(frozen=True)
 class Conditions:
-    r"""What is given about a question.
+    r"""Conditions on a question.
 
     Attributes:
         context: The values of contexts that are given.
-        limits: The least and the largest value of contexts that cannot be shown all
-            over their bounds.
+        limits: The least and the largest value of contexts that cannot be shown over
+            their whole range.
     """
 
     context: Values = field(default_factory=dict)
@@ -129,13 +129,13 @@ def _at_least(column: int, sign: float, rhs: float) -> tuple[Any, Any, float]:
 
 
 def read_conditions(settings: Settings, context: Any, limits: Any) -> Conditions:
-    r"""What is given, checked.
+    r"""Check and convert conditions.
 
     Args:
         settings: What the experiment is.
         context: Values by the names of contexts, or None for none.
         limits: The least and the largest value by the names of contexts, or None for
-            none. None in the place of a value is the bound of the context.
+            none. None instead of a value means the bound of the context.
 
     Returns:
         The conditions; limits that exclude nothing are left out.

@@ -1,12 +1,12 @@
 r"""
-The SQLite file behind a journal: from any thread, after a fork, read-only if need be.
+The SQLite file behind a journal, usable from any thread, after a fork, and read-only.
 
 Changes use SQLite's rollback journal with the strictest synchronization. When a
-transaction has ended, the one file holds everything, and it has reached the disk. That
-takes four flushes: 24 ms on a disk that needs 5 ms for each, where the write-ahead log
-of version 1, a second file, took 4 ms. While a transaction ends, and after a crash in
-that moment, a second file ``NAME-journal`` lies beside it, from which SQLite restores
-the state before; it is to be moved or copied together with the first one.
+transaction has ended, everything is in this one file and on disk. That takes four
+flushes: 24 ms on a disk that needs 5 ms for each; the write-ahead log of version 1, a
+second file, took 4 ms. While a transaction ends, and after a crash in that moment, a
+second file ``NAME-journal`` lies beside it, from which SQLite restores the state
+before; it is to be moved or copied together with the first one.
 
 SQLite relies on the locks of the file system. On network drives whose locks do not work
 (some NFS and SMB set-ups), a journal must be used by one process at a time, and how
@@ -60,7 +60,7 @@ class Connection:
 
     @contextmanager
     def _explain(self) -> Iterator[None]:
-        """Say in plain words what SQLite complains about."""
+        """Turn SQLite's errors into plain messages."""
         try:
             yield
         # SQLite repeats damaged definitions of tables, which need not be texts.
@@ -114,7 +114,7 @@ class Connection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        r"""All or nothing: what is done within is on disk at the end, or undone.
+        r"""A transaction: its changes are all on disk at the end, or all undone.
 
         Other processes and threads wait meanwhile if they want to make a change.
         """
@@ -124,7 +124,7 @@ class Connection:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        r"""All that is read within is of one moment; a part of any transaction."""
+        r"""A consistent read: everything is read as of one moment."""
         with self.lock, self._explain():
             if self._live().in_transaction:
                 yield

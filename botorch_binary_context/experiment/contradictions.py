@@ -1,11 +1,11 @@
 r"""
 Answers that contradict the settings.
 
-Each assumption of the settings is compared with its contrary by a Bayes factor: how
-much more likely the answers are if a context makes tests harder the other way round,
-or if more tests are missed or guessed than was assumed. Where an assumption holds, a
-factor above ``k`` in favor of its contrary has a probability of at most ``1/k``,
-whenever one looks.
+Each assumption of the settings is compared with its opposite by a Bayes factor: how
+much more likely the answers are if a context makes tests harder in the other direction,
+or if more tests are missed or guessed than assumed. If an assumption holds, a factor
+above ``k`` in favor of its opposite has a probability of at most ``1/k``, however often
+it is checked.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from botorch_binary_context.experiment.surrogate import Surrogate
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.experiment.variables import Context
 
-#: How much more likely the answers must be under the contrary.
+#: How much more likely the answers must be under the opposite.
 BAYES_FACTOR = 100.0
 MIN_ANSWERS = 10
-# What rates are compared with: so much more than was assumed.
+# Rates are compared with ones that are this much larger.
 MORE = {"lapse_rate": 0.1, "guess_rate": 0.25}
 OPPOSITE = {"up": "down", "down": "up"}
 
@@ -63,7 +63,7 @@ def _check_direction(
     trials: Sequence[Trial], settings: Settings, context: Context
 ) -> str | None:
     """Whether tests become harder as the context says."""
-    # The additive kernel has the direction in its mean, whatever the experiment has.
+    # Compare with the additive kernel, whose mean has the direction.
     assumed = replace(settings, kernel="additive", hyperparameters={})
     turned = replace(context, harder=OPPOSITE[str(context.harder)])
     contexts = [turned if c is context else c for c in settings.space.contexts]

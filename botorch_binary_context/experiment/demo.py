@@ -1,5 +1,5 @@
 r"""
-A simulated person answers a real experiment.
+A real experiment, answered by a simulated person.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def smallest_letters(lens: Values) -> float:
 def simulated_person(
     seed: int = 0, num_letters: int = NUM_LETTERS
 ) -> Callable[[Trial], bool]:
-    r"""Someone who says whether letters can be read.
+    r"""A simulated person who reads letters or not.
 
     Args:
         seed: The seed of the answers.

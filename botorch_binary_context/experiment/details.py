@@ -1,5 +1,5 @@
 r"""
-What may be noted about a trial or an experiment, and what may not.
+Checks of details of a trial or an experiment.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from botorch_binary_context.errors import InputDataError
 
-#: That can be asked at once.
+#: The most trials that can be asked at once.
 MAX_TRIALS = 1000
 
 

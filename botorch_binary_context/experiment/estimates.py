@@ -15,7 +15,7 @@ from botorch_binary_context.experiment.space import Encoder
 from botorch_binary_context.experiment.variables import Categorical, Value
 
 LEVEL = 0.9
-# Of a circle. Of 128 draws that are anywhere on it, one set in 500 leaves more.
+# As a share of a circle. Of sets of 128 uniform draws, one in 500 leaves a wider gap.
 LEAST_GAP = 1 / 12
 
 #: For each parameter an interval, or the share of each category.
@@ -53,11 +53,11 @@ class Threshold(NamedTuple):
 
 
 class Loss(NamedTuple):
-    r"""What may be lost by settling for parameters that may not be the best.
+    r"""How much better the best parameters may be than the recommended ones.
 
     Attributes:
-        mean: What is lost on average over what the best may be.
-        high: What is not exceeded with the probability that was asked for.
+        mean: The expected loss.
+        high: The loss that is not exceeded with the given probability.
         unit: The name of the context whose units these are; "success probability" if
             the goal is one; None for units of the latent function.
     """
@@ -68,7 +68,7 @@ class Loss(NamedTuple):
 
 
 def interval(values: Sequence[float], level: float) -> tuple[float, float]:
-    r"""The ends of an interval that holds a further draw with a probability.
+    r"""The ends of an interval that contains another draw with a given probability.
 
     Args:
         values: Independent draws.

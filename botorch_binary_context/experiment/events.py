@@ -1,5 +1,5 @@
 r"""
-The history of an experiment: what happened when, by whom, and what it changed.
+The history of an experiment: what happened, when, and who changed what.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Event:
         trial: The id of the trial, if it is about one.
         old: The former values of what was changed.
         new: The new values.
-        environment: Who it was, with which software: "user", "host", "package",
+        environment: Who it was, and with which software: "user", "host", "package",
             "torch", "python" and "platform".
     """
 
@@ -79,7 +79,7 @@ def log_event(
 
 
 def log_migration(tables: SealedTables) -> int:
-    r"""Write down that a journal was brought to the form of today.
+    r"""Record that a journal was upgraded.
 
     Args:
         tables: The tables of the journal.
@@ -119,7 +119,7 @@ def read_events(tables: SealedTables, trial_id: int | None = None) -> list[Event
 def read_events_since_last(
     tables: SealedTables, kind: str, trial_id: int
 ) -> list[Event]:
-    r"""What happened to a trial from the last event of a kind on.
+    r"""The events of a trial since the last one of a kind.
 
     The table is read from its end, so it does not matter how much happened before.
 

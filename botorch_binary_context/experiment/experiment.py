@@ -1,5 +1,5 @@
 r"""
-Running a real experiment: ask, tell, recommend.
+The class ``Experiment``: ask, tell, recommend.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from botorch_binary_context.experiment.surrogate import Surrogate, last_schedule
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.models.latent_gp import LatentGP
 
-# How often a question is computed again because others have asked meanwhile.
+# How often a question is recomputed because others have asked meanwhile.
 MAX_REPEATS = 1
 # How many prepared questions are kept: those of the outcomes of some pending trials.
 MAX_PREPARED = 16
@@ -56,12 +56,12 @@ MAX_PREPARED = 16
 class Experiment(Logbook):
     r"""An experiment that lives in a journal file, one trial at a time.
 
-    Every answer is on disk before :meth:`tell` returns, which takes some milliseconds,
-    and the one file holds it: it can be copied or moved at any moment. Any process can
-    open the file and continue; several may use it at once, and any thread. None waits
-    for a computation of another one: questions are computed first and then written
-    down, again if others have asked meanwhile. The same seed and the same calls give
-    the same questions, whether the file was closed in between or not.
+    Every answer is on disk before :meth:`tell` returns, which takes milliseconds.
+    Everything is in this one file, which can be copied at any moment. Any process can
+    open it and continue; several processes and threads may use it at once, and none
+    waits for the computations of another: questions are computed first and then
+    recorded. The same seed and the same calls give the same questions, whether or not
+    the file was closed in between.
 
     Example:
         >>> lens = [Real("sphere", -4, 4), Real("cylinder", -2, 0)]
@@ -83,8 +83,8 @@ class Experiment(Logbook):
     def __init__(self, journal: Journal) -> None:
         r"""
         Args:
-            journal: The journal; most often :meth:`create` or :meth:`open` is called in
-                the place of this.
+            journal: The journal; usually you call :meth:`create` or :meth:`open`
+                instead.
         """
         super().__init__(journal)
         try:
@@ -95,7 +95,7 @@ class Experiment(Logbook):
             journal.close()
             raise
         self._failed_fit: Sequence[Trial] = ()
-        # The latest first; those that were prepared in vain drop out at the end.
+        # The latest first; unused ones drop out at the end.
         self._prepared: deque[tuple[Any, Question]] = deque(maxlen=MAX_PREPARED)
         self._recent_fits: deque[tuple[Any, Any]] = deque(maxlen=MAX_PREPARED)
 
@@ -113,11 +113,11 @@ class Experiment(Logbook):
             path: The journal file, which must not exist yet. Only its owner can read
                 it.
             settings: What the experiment is.
-            metadata: What is to be known about it: "subject", "experimenter", "notes"
-                or any other key. :meth:`describe` changes it later.
-            prior: Earlier experiments, of other subjects, with the same variables. The
-                hyperparameters are those of all of them together; they are kept in the
-                journal as fixed ones.
+            metadata: Notes about it: "subject", "experimenter", "notes" or any other
+                key. :meth:`describe` changes them later.
+            prior: Earlier experiments with other subjects and the same variables.
+                Hyperparameters are learned from all of them together and stored in the
+                journal as fixed.
         """
         metadata = {} if metadata is None else metadata
         check_metadata(metadata)
@@ -129,7 +129,7 @@ class Experiment(Logbook):
 
     @property
     def encoder(self) -> Encoder:
-        """The way between the user's units and the box that the model works in."""
+        """The conversion between the user's units and the model's box."""
         return self._surrogate.encoder
 
     @overload
@@ -160,22 +160,20 @@ class Experiment(Logbook):
         limits: Limits | None = None,
         rater: str | None = None,
     ) -> Trial | list[Trial]:
-        r"""The next trial to run, or the next ones.
-
-        Quasi-random until there are enough answers to model, then by the rule. Pending
-        trials, asked but not answered, are taken into account: the same trial is not
-        asked twice at a time.
+        r"""The next trial to run, or the next ones. Trials are quasi-random until there
+        are enough answers for a model, then chosen by the rule. Pending trials, asked
+        but not answered, are taken into account: the same trial is never pending twice.
 
         Args:
-            n: How many trials to ask at once, as as many calls would; None for one,
-                which is then returned by itself.
-            context: Values of contexts, by their names, that are given: the rule
-                chooses the rest, parameters for this context unless the settings have
-                another goal. They have to be within the bounds, but not on a level.
+            n: How many trials to ask at once, in a list; None for one trial, not in a
+                list.
+            context: Given values of contexts, by name. The rule chooses the rest:
+                parameters for this context, unless the settings have another goal.
+                Values must be within the bounds, but need not be one of the levels.
                 Such trials are never catch trials or easy ones.
-            limits: The least and the largest value of contexts, by their names, where
-                less can be shown than the settings say: a screen has a smallest letter.
-                None in the place of a value is the bound of the settings.
+            limits: The least and the largest value of contexts, by name, if less can be
+                shown than the settings say: a screen has a smallest letter. None
+                instead of a value means the bound in the settings.
             rater: Who is to answer.
 
         Returns:
@@ -190,7 +188,7 @@ class Experiment(Logbook):
         return trials[0] if n is None else trials
 
     def _ask(self, number: int, given: Conditions, rater: str | None) -> list[Trial]:
-        """Compute first, then write down; again if others have asked meanwhile."""
+        """Compute, then record; repeat if others have asked meanwhile."""
         with computing():
             for repeats_left in reversed(range(MAX_REPEATS + 1)):
                 state = self._read_state()
@@ -206,7 +204,7 @@ class Experiment(Logbook):
     def _choose_in_turn(
         self, state: State, number: int, given: Conditions
     ) -> list[Question | None]:
-        """What the rule wants, each question as if those before it were pending."""
+        """The rule's choices, each as if those before it were pending."""
         questions = [self._choose(state, given)]
         for _ in range(number - 1):
             trial = self._chooser.make_trial(questions[-1], state, given)
@@ -217,10 +215,9 @@ class Experiment(Logbook):
     def prepare(
         self, trial_id: int, outcome: Any, limits: Limits | None = None
     ) -> None:
-        r"""Compute the question that will follow if a pending trial has an outcome.
-
-        :meth:`ask` takes it if that is what happens next, and gives the same trial as
-        without it, but at once. Another thread may call this while someone looks at the
+        r"""Compute in advance the question that follows if a pending trial gets an
+        outcome. If that happens next, :meth:`ask` returns the same trial as it would
+        otherwise, but at once. Another thread may call this while someone looks at the
         trial.
 
         Args:
@@ -256,15 +253,15 @@ class Experiment(Logbook):
             )
 
     def _choose(self, state: State, given: Conditions) -> Question | None:
-        """What the rule wants; None if it is not its turn."""
+        """The rule's choice; None if it is not its turn."""
         if not state.has_answers(self._num_initial_trials):
             return None
         for signature, question in self._prepared:
             if signature == (state.signature, given):
-                self._hyperparameters(state)  # to be kept, as if they were used now
+                self._hyperparameters(state)  # counts as recently used
                 return question
         learned = self._hyperparameters(state)
-        # A given context need not be on a level.
+        # A given context need not be one of the levels.
         levels = not given.context
         model = self._models.at(state, learned, self._due(state), levels=levels)
         rows = self._surrogate.rows(state.waiting)
@@ -278,7 +275,7 @@ class Experiment(Logbook):
         given: Conditions,
         rater: str | None,
     ) -> list[Trial]:
-        """Ask questions, or quasi-random ones where there is none or it is pending."""
+        """Record questions; quasi-random ones where there is none or it is pending."""
         asked = []
         for question in questions:
             trial = self._chooser.make_trial(question, state, given)
@@ -291,9 +288,8 @@ class Experiment(Logbook):
         return asked
 
     def recommend(self) -> Recommendation:
-        r"""The inferred best parameters, and how sure that is.
-
-        A warning says so if the answers contradict the settings.
+        r"""The inferred best parameters, with their uncertainty. There is a warning if
+        the answers contradict the settings.
         """
         seed = self._chooser.seed("recommend")
         with computing():
@@ -308,10 +304,10 @@ class Experiment(Logbook):
             )
 
     def progress(self, best: Recommendation | None = None) -> list[Progress]:
-        r"""How far the experiment is from each end that its settings give.
+        r"""How far the experiment is from each of its stopping criteria.
 
         Args:
-            best: What is recommended now, if that is known already.
+            best: The current recommendation, if it is already known.
 
         Returns:
             An entry for each of them; none if the settings do not say when to stop.
@@ -320,7 +316,7 @@ class Experiment(Logbook):
         return [] if stop is None else self._measure(stop, best)
 
     def should_stop(self, tolerance: float | None = None) -> bool:
-        r"""Whether the experiment has gone on for long enough.
+        r"""Whether the experiment can stop.
 
         Args:
             tolerance: Stop when the expected loss of the recommended parameters is no
@@ -371,11 +367,11 @@ class Experiment(Logbook):
         return self._surrogate.model(state.answered, learned, levels)
 
     def _due(self, state: State) -> int | None:
-        """When hyperparameters were last to be learned, if ever."""
+        """The last scheduled time to learn hyperparameters, if any."""
         return last_scheduled_fit(len(state.answered), self._num_initial_trials)
 
     def _hyperparameters(self, state: State) -> Mapping[str, Any]:
-        """As learned at the last scheduled number of answers; now if need be."""
+        """The hyperparameters of the last scheduled fit, run now if needed."""
         due = self._due(state)
         if due is None:
             return {}
@@ -389,7 +385,7 @@ class Experiment(Logbook):
     def _learn(
         self, trials: Sequence[Trial], revision: int | None
     ) -> Mapping[str, Any] | None:
-        """Learn from answers and keep it; None if that fails, now or the last time."""
+        """Learn from answers and store the result; None if that fails or failed before."""
         if trials == self._failed_fit:
             return None
         learned = self._fit(trials)

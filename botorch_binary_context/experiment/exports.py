@@ -1,5 +1,5 @@
 r"""
-What :mod:`botorch_binary_context.experiment` exports, loaded when first asked for.
+What :mod:`botorch_binary_context.experiment` exports, loaded when first used.
 """
 
 from botorch_binary_context.experiment.angles import Periodic

@@ -1,5 +1,5 @@
 r"""
-What an experiment learns about trials that cannot be tested, or are not to be repeated.
+How an experiment learns which trials are not feasible.
 """
 
 from __future__ import annotations
@@ -14,18 +14,17 @@ from botorch_binary_context.experiment.space import Encoder, Snap
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.feasibility import Feasibility, feasibility_gp
 
-# How likely a trial has to be feasible: bad ones are a nuisance to people.
+# The least probability of being feasible; bad trials are a nuisance to people.
 LEVEL = 0.8
 
 
 def learn_feasibility(
     settings: Settings, encoder: Encoder, told: Sequence[Trial]
 ) -> Feasibility | None:
-    r"""Which trials are feasible, by what was told about those so far.
-
-    Its model has a prior by which most trials are, and no hyperparameters to learn: a
-    few bad trials are all there is. What can be shown counts, and not what lies between
-    two steps.
+    r"""Which trials are feasible, learned from the answers so far. The model expects
+    most trials to be feasible and has no hyperparameters to learn, since there are only
+    a few bad trials. It is about values that can be shown, not about those between
+    steps.
 
     Args:
         settings: What the experiment is.
@@ -44,7 +43,7 @@ def learn_feasibility(
         if bad is None:
             rows.append(X)
             labels += [1.0] * len(X)
-        else:  # of the other sides nothing is known
+        else:  # nothing is known about the other sides
             rows.append(X[bad : bad + 1])
             labels.append(0.0)
     if all(labels):

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 MAX_RATING = 20
 #: The lapse rate that is learned from the answers.
 LEARNED = "learned"
-# What it is before any: the median of its prior.
+# Its value before any answer: the median of its prior.
 FIRST_LAPSE_RATE = 0.04
 
 
 @dataclass(frozen=True)
 class SingleSide(Feedback):
-    r"""A trial shows one set of parameters, and its answer tells how good they are."""
+    r"""Feedback on one set of parameters: the answer says how good they are."""
 
     default_rule: ClassVar[str] = "ucb99-ald"
     default_kernel: ClassVar[str] = "additive"
@@ -61,12 +61,12 @@ class PassFail(SingleSide):
     r"""A test is passed or failed.
 
     Attributes:
-        guess_rate: The chance to pass without any ability: ``1/n`` in a choice of one
-            among ``n``; a number, or a text such as "1/26".
-        lapse_rate: The chance to fail in spite of it; a number or a text, or "learned"
-            if the answers are to tell.
-        alternatives: ``n`` in the place of a ``guess_rate`` of ``1/n``, which it
-            becomes: it is None afterwards.
+        guess_rate: The chance of passing without any ability: ``1/n`` in a choice of
+            one among ``n``; a number, or a text such as "1/26".
+        lapse_rate: The chance of failing with full ability; a number or a text, or
+            "learned" to learn it from the answers.
+        alternatives: ``n``, as another way to give a ``guess_rate`` of ``1/n``; it is
+            converted and None afterwards.
     """
 
     kind: ClassVar[str] = "pass/fail"
@@ -115,8 +115,8 @@ class Duels(Feedback):
     r"""Two sets of parameters are compared in one context, and one is preferred.
 
     Attributes:
-        lapse_rate: The chance that careless raters choose the side that is clearly
-            worse; a number or a text such as "1/50".
+        lapse_rate: The chance that careless raters choose the clearly worse side; a
+            number or a text such as "1/50".
     """
 
     kind: ClassVar[str] = "duels"
@@ -164,7 +164,7 @@ class Duels(Feedback):
 class DuelsWithTies(Duels):
     r"""Two sets of parameters are compared, and one is preferred, or neither.
 
-    How small a difference is not noticed is learned from the answers.
+    The size of differences that are not noticed is learned from the answers.
 
     Attributes:
         lapse_rate: The chance of another answer than the one that is clear, of careless
@@ -192,15 +192,14 @@ class DuelsWithTies(Duels):
 
 @dataclass(frozen=True)
 class Confidence(SingleSide):
-    r"""A test is passed or failed, and it is said whether that was sure.
-
-    Sure answers tell that the test was far from turning out the other way; how far is
+    r"""A test is passed or failed, and the answer says whether that was sure. Sure
+    answers mean that the test was far from turning out the other way; how far is
     learned from the answers.
 
     Attributes:
-        guess_rate: The chance to pass without any ability: ``1/n`` in a choice of one
-            among ``n``; a number, or a text such as "1/26".
-        lapse_rate: The chance to fail in spite of it; a number or a text.
+        guess_rate: The chance of passing without any ability: ``1/n`` in a choice of
+            one among ``n``; a number, or a text such as "1/26".
+        lapse_rate: The chance of failing with full ability; a number or a text.
     """
 
     kind: ClassVar[str] = "confidence"
@@ -232,8 +231,8 @@ class Confidence(SingleSide):
 class Ratings(SingleSide):
     r"""A trial is rated, from 1 up to the best rating.
 
-    What sets two ratings apart is learned from the answers. A rating in the upper half
-    counts as a success.
+    The distances between ratings are learned from the answers. A rating in the upper
+    half counts as a success.
 
     Attributes:
         best: The best rating, from 2 to 20.
@@ -330,7 +329,7 @@ class BestOf(Feedback):
 
     @property
     def functional(self) -> Functional:
-        """The differences of ``f``, of which the winner's are known to be positive."""
+        """The differences of ``f`` between the winner and the others."""
         from botorch_binary_context.functionals import DIFFERENCE
 
         return DIFFERENCE
@@ -347,13 +346,13 @@ class BestOf(Feedback):
         return self.outcomes[label]
 
     def likelihood(self) -> OutcomeLikelihood:
-        r"""That of duels, which contests are predicted by."""
+        r"""The likelihood of duels, by which contests are predicted."""
         from botorch_binary_context.likelihoods import PreferenceLikelihood
 
         return PreferenceLikelihood()
 
     def observations(self, X: Tensor, Y: Tensor, likelihood: Any) -> list[Observations]:
-        r"""Duels, of which there are none, and contests."""
+        r"""Contests, and no duels."""
         from botorch_binary_context.models.best_of_gp import contests
         from botorch_binary_context.models.observations import Observations
 

@@ -1,5 +1,5 @@
 r"""
-What all kinds of feedback have in common: names of outcomes, and what they mean.
+The base class of kinds of feedback: the names of outcomes and what they mean.
 
 The module loads without torch: an answer is written down at once.
 """
@@ -36,9 +36,9 @@ class Feedback(ABC):
     ``default_kernel`` the kernel if none is given and there are contexts.
 
     Attributes:
-        infeasible: The name of a further answer, for trials that could not be tested or
-            are not to be repeated, such as "untestable" or "unpleasant": the experiment
-            learns to avoid them. Of several sides the answer names the one, as in
+        infeasible: The name of a further answer, for trials that could not be run or
+            should not be repeated, such as "untestable" or "unpleasant": the experiment
+            learns to avoid them. With several sides, the answer names the side, as in
             "unpleasant-first". None if there is no such answer.
     """
 
@@ -66,13 +66,12 @@ class Feedback(ABC):
     @property
     @abstractmethod
     def answers(self) -> tuple[str, ...]:
-        """The names of what the model learns from, from the label 0 up."""
+        """The names of the answers that the model learns from, from the label 0 up."""
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """The names of all that can be told, from the label 0 up: answers come first.
-
-        Then come those of sides that were not feasible, if these are told.
+        """The names of all outcomes, from the label 0 up: the answers first, then those
+        for sides that were not feasible, if the settings have them.
         """
         if self.infeasible is None:
             return self.answers
@@ -106,7 +105,7 @@ class Feedback(ABC):
     @property
     @abstractmethod
     def rules(self) -> Mapping[str, Any]:
-        """The rules there are."""
+        """The table of rules."""
 
     @abstractmethod
     def likelihood(self) -> OutcomeLikelihood:

@@ -41,8 +41,8 @@ def draw_experiment(experiment: Experiment, path: str | Path) -> None:
 
     Args:
         experiment: The experiment, with at least one answer.
-        path: Where to save it; the ending says in which format. What is there is lost,
-            but a journal is refused.
+        path: Where to save it; the extension determines the format. An existing file is
+            overwritten, unless it is a journal.
     """
     _check_path(path)
     model = experiment.model()
@@ -113,7 +113,7 @@ def _numeric_columns(encoder: Encoder) -> list[int]:
 def _draw_model(
     ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], duels: bool
 ) -> None:
-    """What the model says of the parameters in the reference context."""
+    """Draw the model over the parameters in the reference context."""
     draw: Any = plot_posterior_mean if duels else plot_success_probability
     names = encoder.column_names
     draw(model, encoder.context_space, dims=dims, names=names, ax=ax)

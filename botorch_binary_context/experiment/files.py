@@ -1,5 +1,5 @@
 r"""
-Files that are written beside the journal: private, and never in its place.
+Output files: private, and never overwriting a journal.
 """
 
 from __future__ import annotations

@@ -41,13 +41,13 @@ GOALS: dict[str, Any] = {
     "cvar": ContextCVaR,
     MAP: ThresholdMap,
 }
-#: Rules that need no parameters to be good or bad.
+#: Rules that need no parameters to optimize.
 MEASURING_RULES = ("bald", "map-mi", "map-eavc", "map-straddle", "random")
 #: Rules for goals that are sums of latent values.
 LINEAR_RULES = ("cbkg", "kg")
 _WEIGHTED = ("average", AVERAGE_SUCCESS)
 _WITH_LEVEL = ("quantile", "cvar")
-# Values along each context, if nothing else is said, and contexts altogether.
+# The default number of values along each context, and the most contexts altogether.
 NUM_POINTS = 5
 MAX_CONTEXTS = 256
 
@@ -60,7 +60,7 @@ class NamedGoal:
         kind: "average" of the performance over contexts, "average success" of the
             success probability, "worst" context, "quantile" over contexts, "cvar": the
             average over the worst of them; or "map": to learn the threshold everywhere,
-            in the place of an optimum.
+            instead of an optimum.
         contexts: The contexts that count: values of all contexts by their names; by
             default a grid over their ranges.
         points: How many values of each context the grid has, 5 by default; the levels
@@ -110,7 +110,7 @@ class NamedGoal:
 
     @property
     def _known(self) -> str:
-        """What the goal is, for a message."""
+        """A description of the goal, for messages."""
         return f"{self.kind!r} with its own contexts" if self.contexts else self.kind
 
     def _check_numbers(self) -> None:
@@ -237,10 +237,10 @@ def check_goal(settings: Settings, goal: NamedGoal) -> None:
 
 
 def check_threshold_only(settings: Settings) -> None:
-    r"""Raise an error where settings without parameters take them for granted.
+    r"""Raise an error if settings without parameters need some.
 
     Args:
-        settings: Settings of an experiment with a threshold to find, and no best.
+        settings: Settings of an experiment that only looks for a threshold.
     """
     if settings.feedback.num_sides > 1:
         raise UnsupportedError(

@@ -1,12 +1,12 @@
 r"""
 The model of an experiment's answers, which grows answer by answer.
 
-An approximation is found sooner from that of all answers but the last, but it is then
-rounded in another way. Questions must not depend on that, and so not on when a journal
-was opened. So the way to every model is laid down: at some numbers of answers the
-approximation is sought without help, and from there on it grows by one answer at a
-time. A process that has gone this way has one step to do; another one, which has just
-opened the journal, goes the same way from the last of these numbers.
+An approximation is found faster from that of all answers but the last, but then rounds
+differently. Questions must not depend on that, nor on when a journal was opened. So the
+path to every model is fixed: at certain numbers of answers the approximation is
+computed from scratch, and from there it grows by one answer at a time. A process that
+has followed this path has one step to do; one that has just opened the journal follows
+the same path from the last of these numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from botorch_binary_context.experiment.surrogate import (
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.models.latent_gp import LatentGP
 
-# After so many steps an approximation is sought without help again.
+# After this many steps an approximation is computed from scratch again.
 MAX_STEPS = 10
 # How many models are kept while outcomes are supposed: theirs, and that before them.
 MAX_KEPT = 2
@@ -117,7 +117,7 @@ class GrowingModel:
         return replace(grown, model=model, answers=answers)
 
     def _show(self, model: LatentGP, shown: Tensor, levels: bool) -> None:
-        """Let a model know what trials have shown, whatever it knew before."""
+        """Replace the trials of a model."""
         coordinates = make_coordinates(self._surrogate.settings, levels, shown)
         if coordinates is not None:
             model.input_transform = coordinates

@@ -58,7 +58,7 @@ class Journal(TrialLog):
         Args:
             path: Where to make it.
             settings: What the experiment is, as plain data.
-            metadata: What is to be known about it, as plain data.
+            metadata: Notes about it, as plain data.
         """
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as draft:
             tables = make_tables(draft)
@@ -110,7 +110,7 @@ class Journal(TrialLog):
         return self._read_object("settings")
 
     def metadata(self) -> dict[str, Any]:
-        r"""What is to be known about the experiment.
+        r"""The notes about the experiment.
 
         Returns:
             The values by free keys.
@@ -138,7 +138,7 @@ class Journal(TrialLog):
         log_event(self._tables, "described", None, old, changes)
 
     def fit(self, num_answers: int) -> dict[str, Any] | None:
-        r"""The hyperparameters learned from the first so many answers.
+        r"""The hyperparameters learned from the first answers, up to a number.
 
         Args:
             num_answers: How many, of those that the model uses.

@@ -13,7 +13,7 @@ from pathlib import Path
 from botorch_binary_context.errors import InputDataError
 from botorch_binary_context.experiment.schema import APPLICATION_ID
 
-#: What SQLite may keep beside a file while it is in use, or after a crash.
+#: Files that SQLite may keep next to a database in use, or after a crash.
 SIDE_FILES = ("-journal", "-wal", "-shm")
 
 
@@ -47,7 +47,7 @@ def _unusable(path: Path, error: Exception) -> Exception:
 
 
 def side_files(path: Path) -> list[Path]:
-    r"""What lies beside a journal and belongs to its content.
+    r"""The files next to a journal that belong to its content.
 
     Args:
         path: The journal.
@@ -60,7 +60,7 @@ def side_files(path: Path) -> list[Path]:
 
 
 def is_writable(path: Path) -> bool:
-    r"""Whether a journal can be changed, for which its folder is needed, too.
+    r"""Whether a journal and its folder can be changed.
 
     Args:
         path: The journal.
@@ -74,10 +74,9 @@ def is_writable(path: Path) -> bool:
 
 
 def write_new(path: Path, content: bytes) -> None:
-    r"""Make a file, whole or not at all, that only its owner can read.
-
-    The content is written under a name that nobody can foresee, and then gets its own
-    name if that is still free. A crash leaves no file of that name, or a whole one.
+    r"""Make a complete file, or none, that only its owner can read. The content is
+    written under a random name, and then renamed if the final name is still free. So a
+    crash leaves either no file of that name or a complete one.
 
     Args:
         path: The file, which must not exist.

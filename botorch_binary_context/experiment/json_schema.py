@@ -1,7 +1,7 @@
 r"""
-The JSON schema of settings, made from their classes: editors check TOML files by it.
+The JSON schema of settings, generated from their classes, for editors of TOML files.
 
-The package carries it as ``settings.schema.json``. After a change of the classes,
+The package contains it as ``settings.schema.json``. After a change of the classes,
 ``python -m botorch_binary_context.experiment.json_schema`` writes it again.
 """
 

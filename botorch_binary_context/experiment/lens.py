@@ -30,9 +30,9 @@ class Lens:
 
     Models see its power vector, the spherical equivalent ``M = S + C/2`` and the two
     crossed cylinders ``J0 = -C/2 cos 2α`` and ``J45 = -C/2 sin 2α``, in which equal
-    blur is an equal distance: the axis closes at 180°, and does not matter where there
-    is no cylinder. The values are those of three parameters, "``name`` sphere",
-    "``name`` cylinder" and "``name`` axis".
+    distances mean equal blur: the axis is periodic, and does not matter without a
+    cylinder. The values are those of three parameters, "``name`` sphere", "``name``
+    cylinder" and "``name`` axis".
 
     Attributes:
         name: Its name.
@@ -114,7 +114,7 @@ def spell_out_combinations(content: Mapping[str, Any]) -> dict[str, Any]:
         content: The settings as the journal has them.
 
     Returns:
-        The same, with numbers in the place of a name that is not meant for them.
+        The same, with numbers instead of a name that does not apply.
     """
     parameters = content.get("parameters")
     tables = parameters if isinstance(parameters, list) else []

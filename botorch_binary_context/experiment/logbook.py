@@ -1,8 +1,8 @@
 r"""
 The answers of an experiment: telling, correcting, adding and describing.
 
-All of this needs no model, so it takes milliseconds. What checks values of variables
-loads torch when it is called; the rest does without.
+None of this needs a model, so it takes milliseconds. Only methods that check values of
+variables load torch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Logbook:
-    r"""What an experiment is and what happened in it, without questions and models.
+    r"""An experiment's settings, trials and history, without questions and models.
 
     :class:`~botorch_binary_context.experiment.Experiment` is a logbook that can ask.
     Any thread may use it, and a process that was forked.
@@ -45,8 +45,7 @@ class Logbook:
     def __init__(self, journal: Journal) -> None:
         r"""
         Args:
-            journal: The journal; most often :meth:`open` is called in the place of
-                this.
+            journal: The journal; usually you call :meth:`open` instead.
         """
         self._journal = journal
         try:
@@ -133,7 +132,7 @@ class Logbook:
     @property
     def trials(self) -> list[Trial]:
         """All trials, in the order they were asked or added."""
-        # Copies, so that nobody changes what the journal remembers.
+        # Copies, so that the journal's own objects cannot be changed.
         return [_copy(trial) for trial in self._journal.trials()]
 
     @property
@@ -174,7 +173,7 @@ class Logbook:
         r"""The trial that was answered last.
 
         Args:
-            rater: By whom; by default by anybody.
+            rater: Whose answers; by default everybody's.
 
         Returns:
             The trial, or None if there is none.
@@ -219,11 +218,11 @@ class Logbook:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What is to be known about the experiment: "subject", "notes" and so on."""
+        """The notes about the experiment: "subject", "notes" and so on."""
         return self._journal.metadata()
 
     def describe(self, /, **changes: Any) -> None:
-        r"""Note something about the experiment; the history keeps what was there.
+        r"""Change the notes about the experiment; the history keeps the old ones.
 
         Args:
             changes: Texts, numbers or other plain data, for example ``subject``,
@@ -246,16 +245,16 @@ class Logbook:
         reaction_time: float | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> None:
-        r"""Write an answer down. It is on disk when this returns.
+        r"""Record an answer. It is on disk when this returns.
 
         Args:
             trial_id: The id of a pending trial.
             outcome: True, 1 or "pass", or False, 0 or "fail"; for duels True, 1 or
                 "first" if the first side is preferred, else False, 0 or "second"; or
-                what the settings call a trial that is not feasible.
-            shown: What was really shown, if it was not what was asked: the values that
-                differ, by the names of ``trial.values``. They have to be within the
-                bounds, but not on a level.
+                the settings' name for trials that are not feasible.
+            shown: What was actually shown, if it differs from what was asked: the
+                values that differ, by the names of ``trial.values``. They must be
+                within the bounds, but need not be one of the levels.
             rater: Who answered.
             reaction_time: How long the answer took, in seconds.
             extra: Anything else to note, by free names.
@@ -324,7 +323,7 @@ class Logbook:
             return self._journal.undo(number)
 
     def exclude(self, trial_id: int) -> None:
-        r"""Keep a trial, but let the model not learn from it.
+        r"""Keep a trial, but do not let the model learn from it.
 
         Args:
             trial_id: The id of a trial that was not withdrawn.
@@ -354,7 +353,7 @@ class Logbook:
         reaction_time: float | None = None,
         extra: Mapping[str, Any] | None = None,
     ) -> Trial:
-        r"""Write down a trial that the experiment did not ask for.
+        r"""Record a trial that the experiment did not ask for.
 
         Args:
             values: What was shown, by the names of ``trial.values``.

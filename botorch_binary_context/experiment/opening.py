@@ -1,5 +1,5 @@
 r"""
-Opening the SQLite file of a journal: is it one, is it sound, is it of today?
+Opening the SQLite file of a journal: checks and upgrades.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from botorch_binary_context.experiment.schema import (
 
 
 def check_kind(path: Path) -> None:
-    r"""Look without the right to write whether a file is a journal.
+    r"""Check, read-only, that a file is a journal.
 
     Args:
         path: The file.
@@ -48,12 +48,11 @@ def check_kind(path: Path) -> None:
 
 
 def open_journal(path: Path, read_only: bool, timeout: float) -> sqlite3.Connection:
-    r"""Open a journal, and bring an old one to the form of today.
+    r"""Open a journal, and upgrade an old one.
 
     Args:
         path: The file.
-        read_only: Whether it stays as it is. What has to be changed in order to be read
-            is changed in memory then.
+        read_only: Whether the file stays unchanged; an upgrade is then made in memory.
         timeout: How many seconds to wait while another process makes a change.
     """
     connection = _connect_somehow(path, read_only, timeout)

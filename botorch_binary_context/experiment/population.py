@@ -1,5 +1,5 @@
 r"""
-What earlier experiments say about the hyperparameters of a new one.
+Hyperparameters of a new experiment, learned from earlier ones.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def learn_from_population(
 ) -> Settings:
     r"""The settings, with hyperparameters learned from earlier experiments.
 
-    They are those of all earlier subjects together, and the new experiment takes them
-    as known. What the settings fix already stays.
+    They are learned from all earlier subjects together, and the new experiment takes
+    them as known. Those that the settings already fix stay.
 
     Args:
         settings: What the new experiment is.

@@ -1,5 +1,5 @@
 r"""
-What an experiment recommends, and how sure it is.
+The recommendation of an experiment, with its uncertainty.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.optima import OptimumDraws, draw_optima
 from botorch_binary_context.rules import recommend, value_of_next_trial
 
-# Functions from the posterior.
+# The number of functions drawn from the posterior.
 NUM_PATHS = 128
-# Sets of hyperparameters that they have: the fewer answers, the more there are to hold.
+# The number of their sets of hyperparameters: more with fewer answers.
 LEAST_SETS, MOST_SETS = 16, 64
 ANSWERS_AND_SETS = 4096
 NUM_SAMPLES = 4096
-# Between so many values of a context curves are taken to be straight.
+# Curves are interpolated between this many values of a context.
 NUM_VALUES = 201
 #: The unit of a loss that is a difference of success probabilities.
 PROBABILITY = "success probability"
@@ -60,16 +60,16 @@ PROBABILITY = "success probability"
 class Recommendation:
     r"""The inferred best parameters.
 
-    What is said about them is that of the true posterior, not of a Gaussian
-    approximation, and allows for hyperparameters that are not known. It is computed
-    when first asked for, which may take a second or more. Without parameters there are
-    thresholds and success probabilities only, and so it is of a map.
+    Intervals are those of the true posterior, not of a Gaussian approximation, and
+    allow for unknown hyperparameters. They are computed when first used, which may take
+    a second or more. Experiments without parameters, and maps, have thresholds and
+    success probabilities only.
 
     Attributes:
-        parameters: The parameters that are best by the goal, which by default is to be
-            good in the reference context, in the user's units; empty if there are none
-            to choose. They are feasible, if that is told; where else the best may be is
-            said of all parameters.
+        parameters: The parameters that are best by the goal, by default in the
+            reference context, in the user's units; empty if there are none to choose.
+            They are feasible, if the settings have such an answer; the uncertainty is
+            about all parameters.
         num_answers: The number of answers it rests on.
     """
 
@@ -109,12 +109,11 @@ class Recommendation:
 
     @cached_property
     def uncertainty(self) -> Uncertainty:
-        """Where else the best may be, by the maxima of functions of the posterior.
-
-        For numbers an interval that holds nine tenths of them (of periodic ones from
-        the first end upwards to the second, which may be smaller; both bounds if it is
-        all of the circle), for categories the share of each. It includes regions that
-        were hardly tried; see :attr:`local_uncertainty` and :meth:`expected_loss`.
+        """Where else the optimum may be, from the maxima of functions of the posterior.
+        For numbers this is an interval that contains nine tenths of them (for periodic
+        ones, from the first end upward to the second, which may be smaller; both bounds
+        for the whole circle), for categories the share of each. It includes regions
+        that were hardly tried; see :attr:`local_uncertainty` and :meth:`expected_loss`.
         """
         return (
             uncertainty_of(self._encoder, self._optima.optima)
@@ -124,23 +123,22 @@ class Recommendation:
 
     @cached_property
     def local_uncertainty(self) -> Uncertainty:
-        """Where the peak is that the recommended parameters are on.
-
-        In the form of :attr:`uncertainty`; narrower where the best may be elsewhere.
+        """Where the peak nearest to the recommended parameters is. It has the form of
+        :attr:`uncertainty`, and is narrower where the optimum may be elsewhere.
         """
         return (
             uncertainty_of(self._encoder, self._optima.near) if self.parameters else {}
         )
 
     def expected_loss(self, unit: str | None = None, level: float = LEVEL) -> Loss:
-        r"""By how much the best may be better than the recommended parameters.
+        r"""How much better the best parameters may be than the recommended ones.
 
         Args:
-            unit: The name of a context in whose units to tell it: how much easier
-                tests must be to make up for it, by the mean slope along its range. By
-                default that of the only context along which tests become harder, or
-                else units of the latent function. If the goal is the average success,
-                it is a difference of probabilities.
+            unit: The name of a context, to express the loss in its units: how much
+                easier tests must be to make up for it, by the mean slope along its
+                range. By default that of the only context along which tests become
+                harder, or else units of the latent function. If the goal is the average
+                success, it is a difference of probabilities.
             level: The probability of not losing more than ``high``.
 
         Returns:
@@ -153,10 +151,9 @@ class Recommendation:
 
     @property
     def is_graded(self) -> bool:
-        """Whether there is a loss to tell.
-
-        There is none without parameters to choose, or if a context gives its unit and
-        tests do not become harder along it, by the answers so far.
+        """Whether the loss can be computed. It cannot without parameters to choose, or
+        if its unit is that of a context along which tests do not become harder,
+        according to the answers.
         """
         if not self.parameters:
             return False
@@ -171,7 +168,7 @@ class Recommendation:
         return float((rise * (easiest - hardest).sign()).mean())
 
     def value_of_next_trial(self) -> float:
-        r"""By how much the next trial is expected to improve the recommendation.
+        r"""How much the next trial is expected to improve the recommendation.
 
         Returns:
             The maximum of the knowledge gradient over trials that can be shown, in
@@ -186,7 +183,7 @@ class Recommendation:
         return float(value)
 
     def region(self, tolerance: float, unit: str | None = None) -> Region | None:
-        r"""How far each parameter alone may be moved at little expected loss.
+        r"""How far each parameter can be moved on its own at little expected loss.
 
         Args:
             tolerance: The largest expected loss against the best possible.

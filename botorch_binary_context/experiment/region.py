@@ -16,7 +16,7 @@ from botorch_binary_context.experiment.variables import (
 from botorch_binary_context.goals import Goal
 from botorch_binary_context.models.averaged_gp import AveragedGP
 
-# Between so many values of a parameter curves are taken to be straight.
+# Curves are interpolated between this many values of a parameter.
 NUM_VALUES = 101
 
 #: For each parameter an interval, or the values of a category.

@@ -97,7 +97,7 @@ def read_given(settings: Settings, given: Any) -> dict[str, Value]:
 
 
 def _plain(variable: Any, value: Any) -> Any:
-    """A number of any library as one of Python; whatever else as it is."""
+    """A number of any library as a Python number; anything else unchanged."""
     if isinstance(variable, Categorical):
         return value
     number: Any = value.item() if hasattr(value, "item") else value
@@ -147,7 +147,7 @@ def read_row(
 
 
 def _read_asked(settings: Settings, row: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What was to be shown, if a row says that something else was."""
+    """What should have been shown, if a row says that something else was."""
     named = value_names(settings)
     asked: Any = {
         name: row[f"{ASKED}.{name}"]
@@ -195,7 +195,7 @@ def _read_flag(given: Any) -> bool:
 
 
 def _read_moment(name: str, given: Any) -> str:
-    """A time stamp in UTC; one without a zone is taken to be local."""
+    """A time stamp in UTC; one without a time zone counts as local."""
     try:
         moment = datetime.fromisoformat(str(given))
     except ValueError:

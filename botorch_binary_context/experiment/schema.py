@@ -1,13 +1,13 @@
 r"""
-The tables of a journal, and how those of older versions become those of today.
+The tables of a journal, and how older versions are upgraded.
 
 The tables can be read with any SQLite tool:
 
 - ``settings``: what the experiment is, one row of JSON;
 - ``metadata``: subject, experimenter, notes and free keys, one row of JSON;
 - ``trials``: what was shown, and what became of it;
-- ``fits``: the hyperparameters learned from the first so many answers;
-- ``events``: all that ever happened, with the former and the new values;
+- ``fits``: the hyperparameters learned from the first answers, by number;
+- ``events``: everything that happened, with the old and the new values;
 - ``environments``: who worked with which software;
 - ``seal``: a checksum of all rows.
 

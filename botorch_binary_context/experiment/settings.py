@@ -1,8 +1,8 @@
 r"""
-What an experiment is: its variables, its kind of feedback, its rule.
+The settings of an experiment: its variables, its kind of feedback, its rule.
 
-Settings go to and from plain dictionaries of one form, which is both that of a TOML
-file a person writes and that of the journal.
+Settings convert to and from plain dictionaries, in the same form for TOML files and for
+the journal.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ from botorch_binary_context.models.power_vectors import SPHERE_AND_CYLINDER
 KERNELS = ("additive", "multiplicative", "product")
 PRIORS = ("pooled", "separate")
 MIN_INITIAL_TRIALS = 5
-#: The rule if thresholds are to be learned.
+#: The default rule for learning thresholds.
 MEASURE = "bald"
 #: Combinations of parameters that have a name.
 COMBINATIONS = {POWER_VECTOR: SPHERE_AND_CYLINDER}
@@ -83,7 +83,7 @@ SEED_BITS = 32
 
 @dataclass(frozen=True)
 class Settings:
-    r"""All that is fixed when an experiment begins.
+    r"""Everything that is fixed when an experiment begins.
 
     Attributes:
         space: The parameters and the contexts.
@@ -95,39 +95,39 @@ class Settings:
         kernel: What a context does: "additive" shifts the performance (the default for
             pass/fail outcomes), "multiplicative" scales it, "product" may change it
             freely (the default for duels). None without contexts.
-        seed: The seed of what is random. If it is None, each experiment draws its own
-            when it begins, and keeps it in its journal.
+        seed: The random seed. If None, each experiment draws its own when it begins and
+            stores it in its journal.
         initial_trials: How many answers there are before the rule takes over from
             quasi-random trials; by default two for each variable and at least five, but
             none without parameters.
-        hyperparameters: Those of the kernel that are not to be learned, by their names,
-            in the units of the box (parameters in [0, 1], contexts in [-1, 1]):
-            "outputscale", "lengthscale" (one number, or one for each column of the
-            parameters), "slope" (additive kernel), "context_lengthscale" (product
-            kernel).
-        combinations: A row for each linear combination of the parameters, in their own
-            units, that is to have a lengthscale of its own in the place of the
-            parameters, where these act together; "power-vector" for the sphere and
-            cylinder of a lens (with an axis, ``Lens`` is one parameter of all three).
-            None for the parameters themselves.
+        hyperparameters: Hyperparameters of the kernel that are fixed instead of
+            learned, by name, in the units of the box (parameters in [0, 1], contexts in
+            [-1, 1]): "outputscale", "lengthscale" (one number, or one for each column
+            of the parameters), "slope" (additive kernel), "context_lengthscale"
+            (product kernel).
+        combinations: Linear combinations of the parameters, in their own units, that
+            have lengthscales instead of the parameters, where these act together: one
+            row for each; "power-vector" for the sphere and cylinder of a lens (with an
+            axis, ``Lens`` is one parameter for all three). None for the parameters
+            themselves.
         inference: How the posterior is approximated: "expectation propagation" (the
             default) or "laplace".
-        priors: What is expected of the kernel: "pooled" (the default) draws
-            lengthscales towards a common one and takes the values of a categorical
-            parameter to be alike, as much as the answers say; "separate" has an
-            unrelated lengthscale for every column, also for every category.
-        stop: When to stop; None if that is left to the experimenter.
+        priors: The priors of the kernel: "pooled" (the default) pulls lengthscales
+            toward a common one and learns how similar the values of a categorical
+            parameter are; "separate" has an unrelated lengthscale for every column,
+            including every category.
+        stop: When to stop; None to leave that to the experimenter.
         goal: What the parameters should be good at; None for the reference context.
         catch_rate: The share of catch trials in between, at most a half.
-        catch: The values of contexts and parameters that a catch trial shows, by their
-            names; the others are as in the trial that would be asked. If they are all
-            parameters of a duel, they are those of its first side only.
+        catch: The values of contexts and parameters that a catch trial shows, by name;
+            the others are as in the trial that it replaces. If only parameters of a
+            duel are given, they are those of its first side.
         easy_rate: The share of trials in between whose contexts are the easiest.
-        kept_out: Which of these the model does not learn from, "catch" (the default) or
+        kept_out: Which of these the model does not learn from: "catch" (the default) or
             "easy".
-        drift: Over about how many answers the level of the performance changes, by
-            learning or fatigue; how fast is learned. All that is said is about now.
-            None if it does not change.
+        drift: Over about how many answers the overall performance changes, by learning
+            or fatigue; the speed is learned. Recommendations are then about the
+            present. None if it does not change.
     """
 
     space: NamedSpace
@@ -211,7 +211,7 @@ class Settings:
 
     @property
     def measures(self) -> bool:
-        """Whether thresholds are to be learned, and no best parameters."""
+        """Whether thresholds are learned, rather than the best parameters."""
         is_map = self.goal is not None and self.goal.kind == MAP
         return is_map or not self.space.parameters
 
@@ -245,7 +245,7 @@ class Settings:
             )
 
     def _check_names(self) -> None:
-        """A trial shows each value under a name of its own."""
+        """Check that each value of a trial has its own name."""
         shown = {part.name: "" for part in self.space.parts}
         contexts = self.space.reference_context()
         together = join_values(contexts, (shown,) * self.feedback.num_sides)
@@ -356,7 +356,7 @@ class Settings:
         return CombineParameters(space, rows.to(units) * units)
 
     def encoder(self) -> Encoder:
-        r"""The way between the user's units and the box of the models.
+        r"""The conversion between the user's units and the model's box.
 
         Returns:
             A new encoder.

@@ -34,8 +34,8 @@ class NamedSpace:
     r"""The named parameters and contexts of an experiment.
 
     Attributes:
-        parameters: What is to be optimized; without any, there is only a threshold to
-            find, that of a context.
+        parameters: What is optimized; without any, there is only a threshold to find,
+            along a context.
         contexts: What the experimenter chooses about a test; there may be none.
 
     Example:
@@ -79,7 +79,7 @@ class NamedSpace:
         return tuple(part for p in self.parameters for part in parts_of(p))
 
     def reference_context(self) -> dict[str, Value]:
-        r"""The context in which the system is to be good.
+        r"""The context in which the system should be good.
 
         Returns:
             The values of the contexts by their names.
@@ -382,7 +382,7 @@ class Snap(InputTransform):
         return torch.where(is_kept, X, snapped)
 
     def equals(self, other: InputTransform) -> bool:
-        r"""Whether another transform snaps alike.
+        r"""Whether another transform snaps in the same way.
 
         Args:
             other: Another input transform.

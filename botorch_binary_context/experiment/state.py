@@ -13,7 +13,7 @@ from botorch_binary_context.experiment.trial import Trial
 
 @dataclass(frozen=True)
 class State:
-    r"""What a journal held at one moment.
+    r"""The state of a journal at one moment.
 
     Attributes:
         num_trials: The number of all trials.
@@ -37,7 +37,7 @@ class State:
         return [trial for trial in self.told if trial.outcome in labels]
 
     def has_answers(self, number: int) -> bool:
-        r"""Whether there are so many answers. Where there cannot be, none is looked at.
+        r"""Whether there are at least this many answers.
 
         Args:
             number: How many.

@@ -1,5 +1,5 @@
 r"""
-When an experiment has gone on for long enough.
+Stopping criteria of experiments.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Stop:
-    r"""When to stop: as soon as one of these is reached.
+    r"""When to stop: as soon as one of these criteria is met.
 
     Attributes:
-        answers: At so many answers.
-        loss: When the expected loss of the recommended parameters is no larger, in the
-            unit of :meth:`.Recommendation.expected_loss`.
-        threshold_width: When the 90 % interval of the threshold is no wider, in the
-            units of the context.
-        value: When the next trial is not expected to improve the recommendation by
-            more, in units of the latent function.
+        answers: After this many answers.
+        loss: When the expected loss of the recommended parameters is at most this, in
+            the unit of :meth:`.Recommendation.expected_loss`.
+        threshold_width: When the 90 % interval of the threshold is at most this wide,
+            in the units of the context.
+        value: When the next trial is expected to improve the recommendation by at most
+            this, in units of the latent function.
 
     Example:
         >>> settings = Settings(space, PassFail("1/26"), stop=Stop(loss=0.02))
@@ -59,7 +59,7 @@ class Stop:
         return any(getattr(self, f.name) for f in fields(self) if f.name != "answers")
 
     def check_without_best(self, is_map: bool) -> None:
-        r"""Raise an error if an end is about the best parameters.
+        r"""Raise an error if a criterion is about the best parameters.
 
         Args:
             is_map: Whether the threshold is a map over parameters.
@@ -80,13 +80,13 @@ def _is_positive(limit: Any) -> bool:
 
 
 class Progress(NamedTuple):
-    r"""How far an experiment is from one of its ends.
+    r"""The progress of an experiment toward one of its stopping criteria.
 
     Attributes:
         criterion: The name of the field of :class:`Stop`.
-        now: What it is now.
-        limit: What it is to come to.
-        reached: Whether it is there.
+        now: Its present value.
+        limit: The value at which to stop.
+        reached: Whether it is reached.
     """
 
     criterion: str
@@ -104,7 +104,7 @@ class Progress(NamedTuple):
 def measure_progress(
     stop: Stop, num_answers: int, best: Recommendation | None
 ) -> list[Progress]:
-    r"""How far an experiment is from each of its ends.
+    r"""The progress of an experiment toward each of its stopping criteria.
 
     Args:
         stop: When to stop.
@@ -128,13 +128,13 @@ def measure_progress(
 
 
 def _loss(best: Recommendation) -> float:
-    # Where tests do not become harder, by the answers so far, there is no unit.
+    # Without a unit where tests do not become harder, according to the answers.
     return best.expected_loss().mean if best.is_graded else math.inf
 
 
 def _width(best: Recommendation) -> float:
     threshold = best.threshold()
-    # Where an end is out of range, the width is not known.
+    # The width is unknown if an end of the interval is out of range.
     return abs(threshold.high - threshold.low)
 
 

@@ -18,7 +18,7 @@ from botorch_binary_context.experiment.space import Values
 from botorch_binary_context.experiment.stopping import Progress
 from botorch_binary_context.experiment.variables import Parameter, Value
 
-# Places of a map, if nobody says where to look.
+# The default number of points of a map.
 MAX_PLACES = 9
 
 

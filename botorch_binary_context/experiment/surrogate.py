@@ -204,7 +204,7 @@ class Surrogate:
     def fit(self, trials: Sequence[Trial]) -> dict[str, float | Sequence[float]] | None:
         r"""Learn the hyperparameters that are not fixed.
 
-        The search begins at the prior, whatever was learned before.
+        The search starts at the prior, not at what was learned before.
 
         Args:
             trials: Answered trials.
@@ -326,10 +326,9 @@ def _drift_kernels(kernel: Module) -> list[Module]:
 
 
 def _drop_hooks(model: Module) -> None:
-    """Let a model be freed as soon as nobody needs it.
-
-    GPyTorch's modules have a hook that holds themselves, for states of other shapes. So
-    their matrices would stay until the garbage is collected.
+    """Let a model be freed as soon as it is not needed. GPyTorch's modules have a hook
+    that refers to themselves, so their matrices would stay until the garbage
+    collection.
     """
     for module in model.modules():
         module._load_state_dict_pre_hooks.clear()

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def choose(kinds: Mapping[str, T], name: Any, key: str) -> T:
-    r"""What a name stands for.
+    r"""The object that a name stands for.
 
     Args:
         kinds: What can be chosen, by its names.

@@ -25,7 +25,7 @@ SIDE_NAMES = (
     "seventh",
     "eighth",
 )
-#: What the columns of a table begin with that say what was to be shown.
+#: The prefix of table columns that say what should have been shown.
 ASKED = "asked"
 
 

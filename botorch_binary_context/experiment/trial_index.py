@@ -29,7 +29,7 @@ class TrialIndex:
         self._totals: Counter[str] = Counter()
 
     def put(self, trial: Trial) -> None:
-        r"""Take a trial as it is now; a new one has the next id.
+        r"""Add or update a trial; a new one has the next id.
 
         Args:
             trial: The trial.

@@ -27,7 +27,7 @@ from botorch_binary_context.experiment.trial_index import TrialIndex
 if TYPE_CHECKING:
     from botorch_binary_context.experiment.space import Values
 
-#: How a trial was chosen that the experiment did not ask for.
+#: The mark of trials that the experiment did not ask for.
 ADDED = "added"
 #: The events that change what was answered before.
 AMENDMENTS = ("corrected", "undone", "excluded", "included")
@@ -111,7 +111,7 @@ class TrialLog:
         rater: str | None = None,
         used: bool = True,
     ) -> Trial:
-        r"""Write a new question down; to be called within a transaction.
+        r"""Record a new question; call it within a transaction.
 
         Args:
             context: The values of the contexts.
@@ -129,7 +129,7 @@ class TrialLog:
     def add_answered(
         self, context: Values, sides: Sequence[Values], answer: Mapping[str, Any]
     ) -> Trial:
-        r"""Write down a trial that was run by other means, within a transaction.
+        r"""Record a trial that was run by other means; call it within a transaction.
 
         Args:
             context: The values of the contexts.
@@ -185,7 +185,7 @@ class TrialLog:
     def answer(
         self, trial_id: int, outcome: int, details: Mapping[str, Any] | None = None
     ) -> None:
-        r"""Write an answer down; to be called within a transaction.
+        r"""Record an answer; call it within a transaction.
 
         Args:
             trial_id: The id of a pending trial.
@@ -202,7 +202,7 @@ class TrialLog:
         self._change("answered", row, answer)
 
     def withdraw(self, trial_id: int) -> None:
-        r"""Give a question up; to be called within a transaction.
+        r"""Withdraw a question; call it within a transaction.
 
         Args:
             trial_id: The id of a pending trial.

@@ -1,10 +1,10 @@
 r"""
-Named parameters and contexts, in the units of the person who runs the experiment.
+Named parameters and contexts, in the user's units.
 
-A variable knows how to go between a value in these units and columns of the box that
-models work in: the unit cube for parameters, [-1, 1] or a ratio for contexts. What the
-equipment cannot show, a fraction of an integer or a letter between two sizes, is
-snapped to what it can.
+A variable converts between values in these units and columns of the model's box: the
+unit cube for parameters, [-1, 1] or a ratio for contexts. Values that the equipment
+cannot show, such as a fraction of an integer or a letter between two sizes, are snapped
+to ones that it can.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ MAX_WHOLE = 2**53
 
 
 class Parameter(ABC):
-    r"""A parameter of the system that is to be optimized."""
+    r"""A parameter of the system, which is optimized."""
 
     #: What it is called in a configuration file.
     type: ClassVar[str]
@@ -66,7 +66,7 @@ class Parameter(ABC):
     @property
     @abstractmethod
     def choices(self) -> Sequence[Any] | None:
-        """The values that can be shown; None if there is no end of them."""
+        """The values that can be shown; None if there are infinitely many."""
 
     @abstractmethod
     def encode(self, value: Value) -> Tensor:
@@ -104,7 +104,8 @@ class Parameter(ABC):
 
 @dataclass(frozen=True)
 class Real(Parameter):
-    r"""A parameter that takes numbers of an interval: any, or those of the equipment.
+    r"""A real parameter: any number of an interval, or those that the equipment can
+    show.
 
     Give either the bounds, with a step if there is one, or the levels.
 
@@ -178,7 +179,7 @@ class Real(Parameter):
 
 @dataclass(frozen=True)
 class Integer(Real):
-    r"""A parameter that takes the whole numbers of an interval.
+    r"""An integer parameter.
 
     Attributes:
         name: Its name.
@@ -186,7 +187,7 @@ class Integer(Real):
         high: The largest value.
         scale: "linear" or "log".
         step: The distance of the values that can be shown, 1 if None.
-        levels: The values that can be shown, at least two, in the place of bounds.
+        levels: The values that can be shown, at least two, instead of bounds.
     """
 
     type: ClassVar[str] = "integer"
@@ -238,7 +239,7 @@ def _is_category(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Categorical(Parameter):
-    r"""A parameter that takes one of some values without an order.
+    r"""A categorical parameter: one of several values without an order.
 
     It takes one column for each value; the largest of them says which value it is.
 
@@ -304,20 +305,20 @@ class Categorical(Parameter):
         """
         snapped = torch.zeros_like(U).scatter(-1, U.argmax(dim=-1, keepdim=True), 1.0)
         undecided = (U[..., :1] == U).all(dim=-1, keepdim=True)
-        # No gradient: climbing towards "more" of a value means nothing.
+        # No gradient: "more" of a value means nothing.
         return torch.where(undecided, U, snapped).detach() + 0.0 * U
 
 
 @dataclass(frozen=True)
 class Context:
-    r"""What the experimenter chooses about a test, most often its difficulty.
+    r"""A context: what the experimenter chooses about a test, usually its difficulty.
 
     Give either the bounds, with a step if there is one, or the levels that the
     equipment can show.
 
     Attributes:
         name: Its name.
-        reference: The value at which the system is to be good, in the user's units; it
+        reference: The value at which the system should be good, in the user's units; it
             need not be one of the levels.
         low: The lower bound.
         high: The upper bound.
@@ -325,7 +326,7 @@ class Context:
             None.
         scale: "linear" or "log".
         harder: "up" if tests become harder as the value goes up, "down" if they become
-            harder as it goes down, None if that is to be learned.
+            harder as it goes down, None to learn it.
         step: The distance of the values that can be shown, from the lower bound on.
 
     Example:
@@ -449,7 +450,7 @@ class Context:
         """
         if self.grid is None:
             return U
-        # Rules look at the reference context, too, whether it can be shown or not.
+        # Rules also use the reference context, whether or not it can be shown.
         columns = self._columns((*self.grid, self.reference), centered)
         return pass_through(
             columns[(U - columns).abs().argmin(dim=-1, keepdim=True)], U

@@ -137,7 +137,7 @@ def withdraw(arguments: argparse.Namespace) -> None:
 
 
 def exclude(arguments: argparse.Namespace) -> None:
-    r"""Keep a trial, but let the model not learn from it.
+    r"""Keep a trial, but do not let the model learn from it.
 
     Args:
         arguments: The journal and the id of the trial.
@@ -206,7 +206,7 @@ def status(arguments: argparse.Namespace) -> None:
 
 
 def _ends(stop: Stop | None, answers: int) -> list[dict[str, Any]]:
-    """When to stop; how far it is where that takes no computation."""
+    """When to stop, with progress where that needs no computation."""
     if stop is None:
         return []
     limits = {f.name: getattr(stop, f.name) for f in fields(stop)}

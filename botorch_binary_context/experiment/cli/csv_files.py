@@ -62,9 +62,9 @@ def write_csv(
 ) -> None:
     r"""Write trials as CSV, with a header even if there are none.
 
-    No two columns have one name: where a variable is called as something else is, its
-    column begins with "shown.". A text that a spreadsheet would take for a formula gets
-    an apostrophe in front. What was noted under a free name is read back as it was.
+    No two columns have the same name: if a variable has the name of another column, its
+    column begins with "shown.". Text that a spreadsheet would take for a formula is
+    preceded by an apostrophe. Notes are read back unchanged.
 
     Args:
         feedback: What can be answered; outcomes are written as it shows them.
@@ -140,7 +140,7 @@ def _free_name(name: str, taken: Any, beginning: str) -> str:
 
 
 def _guard(cell: Any) -> Any:
-    """Keep a text from being taken for a formula; numbers stay as they are."""
+    """Protect a text from being taken for a formula; numbers stay as they are."""
     if isinstance(cell, str) and cell.startswith((*FORMULA_SIGNS, GUARD)):
         return GUARD + cell
     return cell

@@ -1,5 +1,5 @@
 r"""
-What a recommendation says, for people.
+A recommendation as text for people.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 r"""
-The command that serves experiments to browsers. It takes the extra ``web``.
+The command that serves experiments to browsers. It needs the extra ``web``.
 """
 
 from __future__ import annotations

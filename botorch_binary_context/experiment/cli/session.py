@@ -82,9 +82,8 @@ class Session:
         return len(self._answered)
 
     def is_over(self, experiment: Experiment) -> bool:
-        r"""Say so if an experiment has come to one of the ends of its settings.
-
-        Ends that take a recommendation to see are looked for at every fifth answer.
+        r"""Say so if an experiment has met one of its stopping criteria. Criteria that
+        need a recommendation are checked at every fifth answer.
 
         Args:
             experiment: The experiment.
