@@ -385,7 +385,7 @@ class Experiment(Logbook):
     def _learn(
         self, trials: Sequence[Trial], revision: int | None
     ) -> Mapping[str, Any] | None:
-        """Learn from answers and store the result; None if that fails or failed before."""
+        """Learn from answers and store the result; None if that fails."""
         if trials == self._failed_fit:
             return None
         learned = self._fit(trials)
