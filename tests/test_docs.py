@@ -16,7 +16,7 @@ from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.own_studies import OWN_STUDIES
 from botorch_binary_context import BINARY_RULES, DUEL_RULES
 from botorch_binary_context.experiment import PassFail, Settings, Trial
-from botorch_binary_context.experiment.cli.csv_files import write_csv
+from botorch_binary_context.experiment.csv_files import write_csv
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

@@ -24,9 +24,13 @@ INTERIORS = {
     "ax/test_refusals.py": ("ax/trials.py",),
     "ax/test_storage.py": ("ax/goals.py",),
     "ax/test_strategy.py": ("ax/acquisition.py", "ax/columns.py"),
-    "experiment/test_answers.py": ("experiment/feedback.py",),
+    "experiment/test_answers.py": (
+        "experiment/feedback.py",
+        "experiment/feedback_base.py",
+    ),
     "experiment/test_damage.py": ("experiment/checksums.py",),
     "experiment/test_experiment.py": (
+        "experiment/conditions.py",
         "experiment/exports.py",
         "experiment/opening.py",
         "experiment/state.py",
@@ -39,6 +43,7 @@ INTERIORS = {
         "experiment/connection.py",
         "experiment/events.py",
         "experiment/rows.py",
+        "experiment/trial_index.py",
         "experiment/trial_log.py",
     ),
     "experiment/test_journal_files.py": ("experiment/files.py",),
@@ -117,6 +122,8 @@ INTERIORS = {
     ),
     "web/test_hostile_requests.py": ("web/body.py",),
 }
+#: The most modules of a package that is tested as a whole.
+SMALL = 14
 THROUGH = {module: test for test, modules in INTERIORS.items() for module in modules}
 
 
@@ -132,8 +139,11 @@ MODULES = sorted(
 def mirrors_of(module: Path) -> list[Path]:
     """The files that may test a module by their name."""
     folder = TESTS / module.relative_to(PACKAGE).parent
+    own = folder / f"test_{module.name}"
+    if len(list(module.parent.glob("*.py"))) > SMALL:
+        return [own]
     package = f"test_{module.parent.name}.py"
-    return [folder / f"test_{module.name}", folder / package, folder.parent / package]
+    return [own, folder / package, folder.parent / package]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=name_of)

@@ -21,7 +21,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from botorch_binary_context.experiment.cli.csv_files import write_csv
+from botorch_binary_context.experiment.csv_files import write_csv
 from botorch_binary_context.web.body import read_body
 from botorch_binary_context.web.desk import Desk
 from botorch_binary_context.web.guard import Access, Guard, Role

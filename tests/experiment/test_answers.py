@@ -25,7 +25,7 @@ from botorch_binary_context.experiment import (
     Settings,
 )
 from botorch_binary_context.experiment.cli import main
-from botorch_binary_context.experiment.cli.csv_files import write_csv
+from botorch_binary_context.experiment.csv_files import write_csv
 from botorch_binary_context.experiment.feedback import FEEDBACKS
 from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.figure import draw_experiment
