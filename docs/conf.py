@@ -276,9 +276,8 @@ def tutorial_entry(path: Path) -> list[str]:
         target = DOCS / "tutorials" / "pictures" / f"{path.stem}.png"
         target.parent.mkdir(exist_ok=True)
         target.write_bytes(picture)
-        lines += [f"```{{image}} pictures/{path.stem}.png", ":alt:", ":width: 60%"]
-        lines += ["```", ""]
-    return [*lines, rest[0], "", f"{{download}}`Notebook <{path.name}>`", ""]
+        lines += [f"```{{image}} pictures/{path.stem}.png", ":alt:", "```", ""]
+    return [*lines, rest[0], "", f"{{download}}`Download <{path.name}>`", ""]
 
 
 def add_tutorials(app: Any, docname: str, source: list[str]) -> None:
