@@ -3,25 +3,30 @@ The same small jobs in this package and in others, with errors and times side by
 
     .venv/bin/python -m scripts.compare_packages
 
-A threshold is found in a number of trials by PsychoPy's QUEST, by questplus and by this
-package, each through the same loop; and the better of two settings is preferred, to
-find the best one, by BoTorch's ``PairwiseGP`` with EUBO and by this package. The other
-packages are looked for in ``.venv/peers``, where ``make test`` puts them. Times are of
-the processor, for each trial.
+A threshold is found by PsychoPy's QUEST, by questplus and by AEPsych, and by this
+package through the same loops. The best of two numbers is found from duels by BoTorch's
+``PairwiseGP`` with EUBO, by Ax, and by this package, alone and in Ax. PsychoPy and
+questplus are looked for in ``.venv/peers``, where ``make test`` puts them; AEPsych
+needs an environment of its own, whose interpreter ``--aepsych-python`` names. Times are
+processor times per trial.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
+import json
+import logging
+import os
+import subprocess
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from statistics import NormalDist, fmean
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -39,23 +44,21 @@ from botorch_binary_context.experiment import (
 )
 from botorch_binary_context.integrations.psychopy import quest_handler
 from botorch_binary_context.integrations.questplus import QuestPlusExperiment
+from scripts.simulated_people import (
+    AT_THRESHOLD,
+    DEVIATION,
+    GUESS,
+    HIGH,
+    LAPSE,
+    LOW,
+    passes,
+    person,
+    prefers,
+    taste,
+)
 
-LOW, HIGH, SPREAD = -40.0, 0.0, 3.0
-GUESS, LAPSE = 0.5, 0.02
-SENSITIVITY = 4.0
 #: A job: the number of trials and a seed to an error.
 Job = Callable[[int, int], float]
-
-
-def passes(intensity: float, threshold: float, generator: random.Random) -> int:
-    """The answer of a simulated person."""
-    chance = NormalDist(threshold, SPREAD).cdf(intensity)
-    return int(generator.random() < GUESS + (1.0 - GUESS - LAPSE) * chance)
-
-
-def person(seed: int) -> tuple[float, random.Random]:
-    generator = random.Random(seed)
-    return generator.uniform(-32.0, -8.0), generator
 
 
 def run_quest(loop: Any, seed: int) -> float:
@@ -72,9 +75,9 @@ def psychopy_quest(trials: int, seed: int) -> float:
     loop = data.QuestHandler(
         -20.0,
         12.0,
-        pThreshold=GUESS + 0.5 * (1.0 - GUESS - LAPSE),
+        pThreshold=AT_THRESHOLD,
         nTrials=trials,
-        beta=0.471 / SPREAD,
+        beta=0.471 / DEVIATION,
         gamma=GUESS,
         delta=LAPSE / (1.0 - GUESS),
         grain=0.1,
@@ -91,7 +94,7 @@ def our_quest(trials: int, seed: int) -> float:
             Path(folder) / "journal",
             -20.0,
             12.0,
-            pThreshold=GUESS + 0.5 * (1.0 - GUESS - LAPSE),
+            pThreshold=AT_THRESHOLD,
             nTrials=trials,
             gamma=GUESS,
             delta=LAPSE / (1.0 - GUESS),
@@ -107,10 +110,10 @@ def our_quest(trials: int, seed: int) -> float:
 def domains() -> dict[str, Any]:
     values = [LOW + i for i in range(int(HIGH - LOW) + 1)]
     rates = {"lower_asymptote": [GUESS], "lapse_rate": [LAPSE]}
-    spreads = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0]
+    deviations = [1.0, 2.0, 3.0, 4.0, 6.0, 8.0]
     return {
         "stim_domain": {"intensity": values},
-        "param_domain": {"mean": values, "sd": spreads, **rates},
+        "param_domain": {"mean": values, "sd": deviations, **rates},
         "outcome_domain": {"response": ["Yes", "No"]},
     }
 
@@ -134,20 +137,6 @@ def questplus(trials: int, seed: int) -> float:
 def our_questplus(trials: int, seed: int) -> float:
     qp = QuestPlusExperiment.from_domains(**domains(), seed=seed)
     return run_questplus(qp, trials, seed)
-
-
-def taste(x: Sequence[float], seed: int) -> float:
-    """How good a setting of two numbers in [0, 1] is; the best is 0."""
-    generator = random.Random(seed)
-    best = [generator.uniform(0.2, 0.8) for _ in range(2)]
-    return -SENSITIVITY * sum((a - b) ** 2 for a, b in zip(x, best, strict=True))
-
-
-def prefers(first: Sequence[float], second: Sequence[float], seed: int) -> bool:
-    """Whether the first is preferred, with a little noise of its own."""
-    generator = random.Random(repr((tuple(first), tuple(second), seed)))
-    noise = generator.gauss(0.0, 0.1)
-    return taste(first, seed) + noise > taste(second, seed)
 
 
 def pairwise_eubo(trials: int, seed: int) -> float:
@@ -192,9 +181,59 @@ def our_eubo(trials: int, seed: int) -> float:
         return -taste([float(best["a"]), float(best["b"])], seed)
 
 
+def in_ax(strategy: Any, trials: int, seed: int) -> Any:
+    """A client of Ax after some duels."""
+    from ax.api.client import Client
+    from ax.api.configs import RangeParameterConfig
+    from ax.utils.common.logger import set_ax_logger_levels
+
+    from botorch_binary_context.ax import complete_duel, get_next_duels
+
+    set_ax_logger_levels(logging.ERROR)
+    client = Client(random_seed=seed)
+    numbers = [
+        RangeParameterConfig(name=name, parameter_type="float", bounds=(0.0, 1.0))
+        for name in "ab"
+    ]
+    client.configure_experiment(numbers, name=f"duels {seed}")
+    client.configure_optimization("pairwise_pref_query")
+    client.set_generation_strategy(strategy)
+    for _ in range(trials):
+        ((index, sides),) = get_next_duels(client).items()
+        pair = [[side["a"], side["b"]] for side in sides]
+        better = 0 if prefers(pair[0], pair[1], seed) else 1
+        complete_duel(client, index, preferred=better)
+    return client
+
+
+def ax_default(trials: int, seed: int) -> float:
+    """Ax with its own model and acquisition function for preferences."""
+    from benchmarks.studies.ax_duels import default_strategy
+
+    client = in_ax(default_strategy(seed), trials, seed)
+    node = client._generation_strategy.nodes_by_name["MBM"]
+    node._fit(experiment=client._experiment)
+    model = node.generator_spec.fitted_adapter.generator.surrogate.model
+    torch.manual_seed(seed)
+    grid = torch.rand(2000, 2, dtype=torch.double)
+    best = grid[model.posterior(grid).mean.argmax()]
+    return -taste(best.tolist(), seed)
+
+
+def our_ax(trials: int, seed: int) -> float:
+    """Ax with this package's strategy."""
+    from botorch_binary_context.ax import generation_strategy, recommend
+
+    strategy = generation_strategy(
+        "eubo-ald", model="preference", initial_trials=5, seed=seed
+    )
+    best, _ = recommend(in_ax(strategy, trials, seed))
+    return -taste([float(best["a"]), float(best["b"])], seed)
+
+
 #: The jobs: what is measured, and who does it.
 JOBS: dict[str, dict[str, Job]] = {
-    "threshold, error in dB (spread 3 dB)": {
+    "threshold, error in dB": {
         "PsychoPy QuestHandler": psychopy_quest,
         "ours, quest_handler": our_quest,
         "questplus": questplus,
@@ -203,35 +242,65 @@ JOBS: dict[str, dict[str, Job]] = {
     "best of two numbers by duels, loss": {
         "BoTorch PairwiseGP, EUBO": pairwise_eubo,
         "ours, eubo-ald": our_eubo,
+        "Ax, its default": ax_default,
+        "ours in Ax, eubo-ald": our_ax,
     },
 }
 
 
+def seeds(people: int) -> list[int]:
+    return [1000 + number for number in range(people)]
+
+
 def measure(job: Job, trials: int, people: int) -> tuple[float, float]:
-    """The mean error, and milliseconds for each trial."""
-    job(2, 0)  # loads what is loaded once
+    """The mean error, and the seconds of all trials."""
+    job(6, 0)  # loads what is loaded once
     start = time.process_time()
-    errors = [job(trials, 1000 + number) for number in range(people)]
-    seconds = time.process_time() - start
-    return fmean(errors), 1000.0 * seconds / (trials * people)
+    errors = [job(trials, seed) for seed in seeds(people)]
+    return fmean(errors), time.process_time() - start
+
+
+def measure_aepsych(python: Path, trials: int, people: int) -> tuple[float, float]:
+    """The same for AEPsych, in its own environment."""
+    script = Path(__file__).with_name("aepsych_threshold.py")
+    arguments = [str(number) for number in (trials, *seeds(people))]
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(
+        [str(python), str(script), *arguments],
+        capture_output=True,
+        text=True,
+        env={**environment, "OMP_NUM_THREADS": "1"},
+        cwd=tempfile.gettempdir(),  # where it writes logs
+        check=False,
+    )
+    if done.returncode:
+        raise ImportError(done.stderr.strip().splitlines()[-1])
+    answer = json.loads(done.stdout.strip().splitlines()[-1])
+    return fmean(answer["errors"]), answer["seconds"]
 
 
 def row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def compare(trials: int, people: int) -> Iterator[str]:
+def compare(
+    trials: int, people: int, aepsych_python: Path | None = None
+) -> Iterator[str]:
     """The rows of a table; a package that is not installed has none."""
-    names = ("job", "package", "trials", "mean error", "ms a trial")
+    names = ("job", "package", "trials", "mean error", "ms per trial")
     yield row(names)
     yield row(["---"] * len(names))
     for title, jobs in JOBS.items():
-        for name, job in jobs.items():
+        measurements = {name: partial(measure, job) for name, job in jobs.items()}
+        if aepsych_python is not None and title.startswith("threshold"):
+            measurements["AEPsych, EAVC"] = partial(measure_aepsych, aepsych_python)
+        for name, measurement in measurements.items():
             try:
-                error, milliseconds = measure(job, trials, people)
+                error, seconds = measurement(trials, people)
             except ImportError as problem:
                 print(f"{name} is left out: {problem}", file=sys.stderr)
                 continue
+            milliseconds = 1000.0 * seconds / (trials * people)
             cells = (title, name, str(trials), f"{error:.3g}", f"{milliseconds:.0f}")
             yield row(cells)
 
@@ -240,11 +309,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=30)
     parser.add_argument("--people", type=int, default=20)
+    parser.add_argument("--aepsych-python", type=Path, metavar="PATH")
     arguments = parser.parse_args()
     sys.path.append(str(Path(sys.prefix) / "peers"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for line in compare(arguments.trials, arguments.people):
+        rows = compare(arguments.trials, arguments.people, arguments.aepsych_python)
+        for line in rows:
             print(line, flush=True)
 
 
