@@ -339,10 +339,34 @@ def bernoulli_mutual_information(
     """
     mean, variance = torch.broadcast_tensors(mean, variance)
     h = mean / (1 + variance).sqrt()
-    is_plain = not any(isinstance(r, Tensor) or r for r in (guess_rate, lapse_rate))
-    if is_plain:
-        information = probit_entropy(h) - expected_probit_entropy(mean, variance)
-        return information.clamp_min(0.0)
+    expected = expected_bernoulli_entropy(mean, variance, guess_rate, lapse_rate)
+    if _is_plain(guess_rate, lapse_rate):
+        marginal = probit_entropy(h)
+    else:
+        success_range = 1 - guess_rate - lapse_rate
+        marginal = bernoulli_entropy(guess_rate + success_range * normal_cdf(h))
+    return (marginal - expected).clamp_min(0.0)
+
+
+def expected_bernoulli_entropy(
+    mean: Tensor,
+    variance: Tensor,
+    guess_rate: float | Tensor = 0.0,
+    lapse_rate: float | Tensor = 0.0,
+) -> Tensor:
+    r"""``E H(p(f))`` with ``p(f) = γ + (1 - γ - λ) Φ(f)``: the noise of an outcome.
+
+    Args:
+        mean: The latent mean, of any shape.
+        variance: The non-negative latent variance, of the same shape.
+        guess_rate: ``γ``, the success probability at ``f = -∞``.
+        lapse_rate: ``λ``, the failure probability at ``f = +∞``.
+
+    Returns:
+        The expected entropy in nats.
+    """
+    if _is_plain(guess_rate, lapse_rate):
+        return expected_probit_entropy(mean, variance)
     guess = _entropy(guess_rate)
     lapse = _entropy(lapse_rate)
     success_range = 1 - guess_rate - lapse_rate
@@ -353,10 +377,14 @@ def bernoulli_mutual_information(
         step = guess * normal_cdf(-f) + lapse * normal_cdf(f)
         return (entropy - step) * w.exp()
 
+    h = mean / (1 + variance).sqrt()
     step = guess * normal_cdf(-h) + lapse * normal_cdf(h)
-    expected = step + _tilted_expectation(bump, mean, variance)
-    marginal = bernoulli_entropy(guess_rate + success_range * normal_cdf(h))
-    return (marginal - expected).clamp_min(0.0)
+    return step + _tilted_expectation(bump, mean, variance)
+
+
+def _is_plain(*rates: float | Tensor) -> bool:
+    """Whether all rates are known to be zero."""
+    return not any(isinstance(rate, Tensor) or rate for rate in rates)
 
 
 def _entropy(rate: float | Tensor) -> float | Tensor:

@@ -22,7 +22,6 @@ from botorch_binary_context.acquisition.joint_information import (
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.pending import check_pending, expect_outcomes
-from botorch_binary_context.probability import entropy
 
 DEFAULT_BETA = NormalDist().inv_cdf(0.95)
 
@@ -152,8 +151,7 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
         if self.joint is None:
             return candidates.evaluate(likelihood.mutual_information)
         mean, variance = candidates.moments()
-        predicted = entropy(likelihood.expected_probabilities(mean, variance))
-        noise = predicted - likelihood.mutual_information(mean, variance)
+        noise = likelihood.expected_entropy(mean, variance)
         left = self.joint.conditional_entropy(candidates, mean, variance)
         return candidates.unfold((left - noise).clamp_min(0.0))
 

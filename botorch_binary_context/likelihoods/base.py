@@ -318,6 +318,19 @@ class OutcomeLikelihood(Likelihood, ABC):
         )
         return (predicted - known).clamp_min(0.0)
 
+    def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""The entropy, in nats, that a label keeps once its contrast is known.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            A tensor of the same shape.
+        """
+        predicted = entropy(self.expected_probabilities(mean, variance))
+        return predicted - self.mutual_information(mean, variance)
+
     def targeted_information(
         self, mean: Tensor, variance: Tensor, noise: Tensor
     ) -> Tensor:

@@ -33,6 +33,7 @@ from botorch_binary_context.likelihoods.rates import (
 )
 from botorch_binary_context.probability import (
     bernoulli_mutual_information,
+    expected_bernoulli_entropy,
     inverse_mills_ratio,
     normal_cdf,
     probit_mean,
@@ -200,6 +201,20 @@ class ProbitLikelihood(RatedLikelihood):
             A non-negative tensor of the same shape.
         """
         return bernoulli_mutual_information(
+            mean, variance, self.guess_rate, self.lapse_rate
+        )
+
+    def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
+        r"""The entropy, in nats, that a label keeps once its contrast is known.
+
+        Args:
+            mean: The mean of the contrasts.
+            variance: Their variance, of the same shape.
+
+        Returns:
+            A tensor of the same shape.
+        """
+        return expected_bernoulli_entropy(
             mean, variance, self.guess_rate, self.lapse_rate
         )
 

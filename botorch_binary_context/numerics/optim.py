@@ -168,6 +168,24 @@ def draw_points(bounds: Tensor, number: int, seed: int | None) -> Tensor:
     return draw_sobol_samples(bounds, n=number, q=1, seed=seed).squeeze(-2)
 
 
+def draw_corners(bounds: Tensor, number: int, seed: int) -> Tensor:
+    r"""Corners of a box, each once.
+
+    Args:
+        bounds: The ``2 x k`` bounds of the box; ``k`` may be zero.
+        number: How many to draw; corners that are drawn again are left out.
+        seed: The seed of the draws.
+
+    Returns:
+        At most ``number x k`` corners.
+    """
+    low, high = bounds
+    if len(low) == 0:
+        return bounds.new_zeros(1, 0)
+    points = draw_points(bounds, number, seed)
+    return torch.where(points < (low + high) / 2, low, high).unique(dim=0)
+
+
 def _draw_seed() -> int:
     return int(torch.randint(2**31 - 1, (1,), device="cpu"))
 

@@ -4,6 +4,7 @@ How rules choose a whole trial at once: ``batch_shape x num_rows x d``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -37,6 +38,7 @@ from botorch_binary_context.goals import LinearGoal, ThresholdMap
 from botorch_binary_context.numerics.optim import (
     SearchOptions,
     choose_best,
+    draw_corners,
     draw_points,
 )
 from botorch_binary_context.rules.base import Selection, draw_point_set, widen
@@ -50,6 +52,10 @@ NUM_STARTS = 6
 # How many trials near the incumbent, or opponents of it, starts are chosen from.
 NUM_NEAR = 16
 NUM_OPPONENTS = 48
+# The most evaluations of a search by joint outcomes, and the corners it starts from.
+JOINT_EVALUATIONS = 12
+NUM_CORNERS = 128
+NUM_CORNER_STARTS = 2
 # How far an optimum's opponent starts from it, as a share of the box.
 NEAR = 0.05
 
@@ -126,10 +132,23 @@ def by_mutual_information(selection: Selection) -> Tensor:
     if pending is not None:
         pending = model.functional.rows(pending)
     acqf = BernoulliMutualInformation(model, X_pending=pending)
-    options = selection.options
-    if pending is not None:  # joint outcomes cost more than single ones
-        options = replace(options, relative_gain=max(options.relative_gain, ROUGH_GAIN))
-    return selection.maximize_trial(acqf.evaluate, options)
+    if pending is None:
+        return selection.maximize_trial(acqf.evaluate)
+    # Joint outcomes cost more than single ones: a shorter search, from better starts.
+    most = min(selection.options.max_evaluations, JOINT_EVALUATIONS)
+    options = replace(selection.options, max_evaluations=most)
+    starts = _best_corners(selection, acqf.evaluate)
+    return selection.maximize_trial(acqf.evaluate, options, starts)
+
+
+def _best_corners(selection: Selection, score: Callable[[Tensor], Tensor]) -> Tensor:
+    """Corners of the box of trials, where least is known, as starts."""
+    trials = selection.trials
+    shape = selection.answered_model.batch_shape
+    corners = draw_corners(trials.bounds, NUM_CORNERS, seed=0)
+    corners = corners.reshape(len(corners), *[1] * len(shape), corners.shape[-1])
+    corners = corners.expand(-1, *shape, -1)
+    return choose_best(corners, score(trials.decode(corners)), NUM_CORNER_STARTS)
 
 
 def by_joint_entropy_search(selection: Selection) -> Tensor:

@@ -45,7 +45,7 @@ from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES
 _RULES = {VALUE: BINARY_RULES, DIFFERENCE: DUEL_RULES}
 # The most effort of a search while trials are pending.
 PENDING_SEARCH = SearchOptions(
-    3, raw_samples=256, max_evaluations=16, relative_gain=1e-6
+    3, raw_samples=256, max_evaluations=16, relative_gain=1e-4
 )
 
 

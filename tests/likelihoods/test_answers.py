@@ -186,9 +186,11 @@ def test_information_of_an_answer(likelihood):
         return float(entr(reference(likelihood, f)).sum())
 
     found = likelihood.mutual_information(MEANS, VARIANCES)
+    noise = likelihood.expected_entropy(MEANS, VARIANCES)
     marginal = likelihood.expected_probabilities(MEANS, VARIANCES)
     for i, (mean, variance) in enumerate(zip(MEANS, VARIANCES, strict=True)):
         known = expectation(known_entropy, float(mean), float(variance) ** 0.5)
+        assert abs(float(noise[i]) - known) < 2e-9
         expected = float(entr(marginal[:, i].numpy()).sum()) - known
         assert abs(float(found[i]) - expected) < 2e-9
     noise = double([1.0, 0.5, 3.0, 0.0, 2.0, 1.0])

@@ -266,11 +266,12 @@ class TestMarginals:
 
             h = self.mean / (1 + self.variance).sqrt()
             truth = torch.from_numpy(entropy(h.numpy()))
-            truth = truth - expectation(entropy, self.mean, self.variance)
-            found = ProbitLikelihood(guess, lapse).mutual_information(
-                self.mean, self.variance
-            )
-            assert_all_close(found, truth, rtol=0, atol=1e-8)
+            noise = expectation(entropy, self.mean, self.variance)
+            likelihood = ProbitLikelihood(guess, lapse)
+            found = likelihood.mutual_information(self.mean, self.variance)
+            assert_all_close(found, truth - noise, rtol=0, atol=1e-8)
+            found = likelihood.expected_entropy(self.mean, self.variance)
+            assert_all_close(found, noise, rtol=0, atol=1e-8)
 
     def test_marginal(self) -> None:
         for guess, lapse in RATES:

@@ -26,6 +26,7 @@ from botorch_binary_context.numerics.optim import (
     choose_best,
     choose_starts,
     climb,
+    draw_corners,
     find_starts,
     maximize,
     maximize_from,
@@ -431,6 +432,23 @@ class TestStarts:
         chosen = choose_starts(U, torch.zeros(8).double(), 3, seed=0)
         assert chosen.shape == (3, 2)
         assert len({tuple(row) for row in chosen.tolist()}) == 3
+
+
+class TestCorners:
+    def test_all_of_a_small_box(self) -> None:
+        bounds = double([[-1.0, 2.0, 0.0], [1.0, 5.0, 0.5]])
+        corners = draw_corners(bounds, 128, seed=0)
+        expected = torch.cartesian_prod(*bounds.T)
+        assert torch.equal(corners, expected.unique(dim=0))
+
+    def test_some_of_a_large_box(self) -> None:
+        bounds = double([[0.0] * 20, [1.0] * 20])
+        corners = draw_corners(bounds, 64, seed=0)
+        assert corners.shape == (64, 20)
+        assert bool(((corners == 0) | (corners == 1)).all())
+
+    def test_of_nothing(self) -> None:
+        assert draw_corners(torch.zeros(2, 0), 8, seed=0).shape == (1, 0)
 
 
 class TestEffort:
