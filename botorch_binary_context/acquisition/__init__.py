@@ -36,6 +36,9 @@ from botorch_binary_context.acquisition.one_shot import (
     OneShotContextualBinaryKnowledgeGradient,
     gen_one_shot_knowledge_gradient_initial_conditions,
 )
+from botorch_binary_context.acquisition.refitted_knowledge_gradient import (
+    RefittedKnowledgeGradient,
+)
 from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
     SampledKnowledgeGradient,
 )
@@ -58,6 +61,7 @@ __all__ = [
     "MaximallyUncertainChallenge",
     "MomentMatchedKnowledgeGradient",
     "OneShotContextualBinaryKnowledgeGradient",
+    "RefittedKnowledgeGradient",
     "SampledKnowledgeGradient",
     "Straddle",
     "TargetedInformation",

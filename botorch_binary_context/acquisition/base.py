@@ -50,8 +50,8 @@ def check_linear(goal: Goal, name: str) -> LinearGoal:
         return goal
     raise UnsupportedError(
         f"Expected ``goal`` to be linear in the latent function for {name}, such as "
-        f"``AtContext`` or ``ContextAverage``, but got {goal}. The rule ``mkg`` and "
-        "the class ``SampledKnowledgeGradient`` take any goal."
+        f"``AtContext`` or ``ContextAverage``, but got {goal}. The classes "
+        "``SampledKnowledgeGradient`` and ``RefittedKnowledgeGradient`` take any goal."
     )
 
 

@@ -228,6 +228,31 @@ class Fantasies:
         # Unless the start was better.
         return _split(x.where((error <= first).unsqueeze(-2), start))
 
+    def whiten(self, a: Tensor, a_new: Tensor, cross: Tensor) -> Tensor:
+        r"""Prior covariances, such that their products are what the trials explain.
+
+        That is ``V = L⁻¹ W½ k`` with ``L Lᵀ = I + W½ K W½`` at the new modes, for the
+        old trials and each of the new ones: ``VᵀV = kᵀ (K + W⁻¹)⁻¹ k``.
+
+        Args:
+            a: The old trials' weights at the new mode, ``batch_shape x n x C``.
+            a_new: The new trials' weights, ``batch_shape x C``.
+            cross: The prior covariance of the trials with ``M`` values,
+                ``batch_shape x C x (n + 1) x M``.
+
+        Returns:
+            A ``batch_shape x C x (n + 1) x M`` tensor.
+        """
+        information = self.derivatives(_join(a, a_new)).information
+        least = torch.finfo(information.dtype).tiny  # where the root has a slope
+        root = information.clamp_min(least).sqrt().mT.unsqueeze(-1)
+        everything = torch.ones_like(self.labels, dtype=torch.bool)
+        K = self._assemble(everything)[0].unflatten(0, self.labels.shape)
+        B = root * K * root.mT
+        identity = torch.eye(B.shape[-1], dtype=B.dtype, device=B.device)
+        L = torch.linalg.cholesky(B + identity)
+        return torch.linalg.solve_triangular(L, root * cross, upper=False)
+
     def _repair(self, x: Tensor, failed: Tensor) -> Tensor:
         """Where the iteration did not converge, Newton's method from scratch."""
         if not bool(failed.any()):

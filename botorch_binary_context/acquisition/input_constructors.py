@@ -42,6 +42,9 @@ from botorch_binary_context.acquisition.moment_matched import (
 from botorch_binary_context.acquisition.one_shot import (
     OneShotContextualBinaryKnowledgeGradient,
 )
+from botorch_binary_context.acquisition.refitted_knowledge_gradient import (
+    RefittedKnowledgeGradient,
+)
 from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
     SampledKnowledgeGradient,
 )
@@ -279,7 +282,7 @@ def construct_inputs_moment_matched_knowledge_gradient(
     }
 
 
-@acqf_input_constructor(SampledKnowledgeGradient)
+@acqf_input_constructor(SampledKnowledgeGradient, RefittedKnowledgeGradient)
 def construct_inputs_sampled_knowledge_gradient(
     model: LatentGP,
     space: ContextSpace,
@@ -287,7 +290,7 @@ def construct_inputs_sampled_knowledge_gradient(
     num_points: int = 32,
     X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
-    r"""Arguments of the knowledge gradient by joint draws.
+    r"""Arguments of the knowledge gradients by joint draws.
 
     Args:
         model: The model.

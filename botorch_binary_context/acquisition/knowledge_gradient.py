@@ -25,6 +25,7 @@ from botorch_binary_context.acquisition.fantasies import (
     EXACT,
     FINE,
     Accuracy,
+    Fantasies,
     Shared,
     fantasy_weights,
 )
@@ -51,6 +52,7 @@ class FantasyPosteriors:
     Attributes:
         model: The model.
         candidates: What the candidates observe.
+        fantasies: The candidates with their outcomes, ``C`` trials.
         probability: That of each outcome, ``batch_shape x C``.
         a: The weights of the data, ``batch_shape x n x C`` with ``C = K T`` for ``K``
             outcomes, from the highest label down: first after all passes.
@@ -59,6 +61,7 @@ class FantasyPosteriors:
 
     model: LatentGP
     candidates: FunctionalValues
+    fantasies: Fantasies
     probability: Tensor
     a: Tensor
     a_new: Tensor
@@ -88,15 +91,16 @@ class FantasyPosteriors:
         number = len(probabilities)
         labels = torch.arange(number, dtype=mean.dtype, device=mean.device)
         labels = labels.view(-1, *[1] * mean.ndim).expand_as(probabilities)
-        a, a_new = fantasy_weights(
+        fantasies = Fantasies(
             shared,
             torch.cat([candidates.cross] * number, dim=-1),
             torch.cat([candidates.prior_mean] * number, dim=-1),
             torch.cat([candidates.prior_variance] * number, dim=-1),
             in_a_row(labels),
-            accuracy,
         )
-        return cls(model, candidates, in_a_row(probabilities), a, a_new)
+        moments = fantasies.cross, fantasies.prior_mean, fantasies.prior_variance
+        a, a_new = fantasy_weights(shared, *moments, fantasies.labels, accuracy)
+        return cls(model, candidates, fantasies, in_a_row(probabilities), a, a_new)
 
     @property
     def num_outcomes(self) -> int:
@@ -119,6 +123,24 @@ class FantasyPosteriors:
         update = self.a.mT @ points.cross + self.a_new.unsqueeze(-1) * to_new
         return points.prior_mean.unsqueeze(-2) + update
 
+    def explained_at_shared(self, points: FunctionalValues, number: int) -> Tensor:
+        r"""What the data and the outcomes explain of the covariances of points.
+
+        Args:
+            points: ``J m`` points, the same for all.
+            number: ``J``, the number of groups of points.
+
+        Returns:
+            A ``batch_shape x C x J x m x m`` tensor, of every group for itself.
+        """
+        to_new = self.candidates.prior_covariance(points)
+        to_new = torch.cat([to_new] * self.num_outcomes, dim=-2).unsqueeze(-2)
+        to_old = points.cross.unsqueeze(-3).expand(*to_new.shape[:-2], -1, -1)
+        cross = torch.cat([to_old, to_new], dim=-2)  # batch_shape x C x (n + 1) x J m
+        white = self.fantasies.whiten(self.a, self.a_new, cross)
+        white = white.unflatten(-1, (number, -1)).movedim(-2, -3)
+        return white.mT @ white
+
     def means_at_own(self, points: FunctionalValues) -> Tensor:
         """Each at its own of ``C`` points, ``batch_shape x C``."""
         to_new = points.paired_prior_covariance(repeat(self.candidates))
@@ -130,6 +152,21 @@ class FantasyPosteriors:
         """The expectation over the outcomes of ``batch_shape x C`` values."""
         weighted = self.probability * values
         return weighted.unflatten(-1, (self.num_outcomes, -1)).sum(dim=-2)
+
+
+def refit_by_laplace(model: LatentGP) -> LatentGP:
+    r"""The model with Laplace's approximation, by which fantasies are refitted.
+
+    Args:
+        model: A model, or a ``ModelList`` of one.
+
+    Returns:
+        The model itself if it has that already, else a copy.
+    """
+    model = only_model(model)
+    if isinstance(model.inference, Laplace):
+        return model
+    return model.with_inference(Laplace())
 
 
 class KnowledgeGradientBase(TrialAcquisitionFunction):
@@ -153,10 +190,7 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
             goal: What the parameters should be good at.
             X_pending: The rows of pending trials.
         """
-        model = only_model(model)
-        if not isinstance(model.inference, Laplace):
-            model = model.with_inference(Laplace())
-        super().__init__(model)
+        super().__init__(refit_by_laplace(model))
         self.model.eval()
         self.space = match_space(space, self.model)
         self.goal = check_linear(goal, type(self).__name__)

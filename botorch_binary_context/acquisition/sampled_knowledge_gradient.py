@@ -73,7 +73,7 @@ class SampledKnowledgeGradient(TrialAcquisitionFunction):
     def prepare(self) -> None:
         r"""Draw the goal at the points that the inner maximum is sought among."""
         with torch.no_grad():
-            points = self._choose_points()  # batch_shape x J x (d - m)
+            points = self.choose_points()  # batch_shape x J x (d - m)
             rows = self.goal.rows(self.space, points.movedim(-2, 0)).movedim(0, -3)
             self.values = self.model.values_of(
                 rows.flatten(-3, -2).movedim(-2, 0).unsqueeze(-2), VALUE
@@ -89,7 +89,12 @@ class SampledKnowledgeGradient(TrialAcquisitionFunction):
             self.draws = draws.movedim((0, 1), (-2, -1))  # batch_shape x J x S
             self.current_value = self.draws.mean(dim=-1).amax(dim=-1)
 
-    def _choose_points(self) -> Tensor:
+    def choose_points(self) -> Tensor:
+        r"""The parameters that the inner maximum is sought among.
+
+        Returns:
+            A ``batch_shape x J x (d - m)`` tensor.
+        """
         model, space, (number, seed) = self.model, self.space, self._sobol
         bounds = space.parameter_bounds
         best, _ = maximize_posterior_mean(model, space, self.options, goal=self.goal)

@@ -12,7 +12,6 @@ from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
-from botorch_binary_context.acquisition.base import check_linear
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
 )
@@ -30,6 +29,9 @@ from botorch_binary_context.acquisition.level_set import (
 )
 from botorch_binary_context.acquisition.moment_matched import (
     MomentMatchedKnowledgeGradient,
+)
+from botorch_binary_context.acquisition.refitted_knowledge_gradient import (
+    RefittedKnowledgeGradient,
 )
 from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
     SampledKnowledgeGradient,
@@ -62,13 +64,16 @@ NEAR = 0.05
 
 def by_knowledge_gradient(selection: Selection) -> Tensor:
     r"""The trial of the largest knowledge gradient, by refitted posteriors."""
-    goal = check_linear(
-        selection.target, "the knowledge gradient by refitted posteriors"
-    )
-    nested = ContextualBinaryKnowledgeGradient(
-        selection.model, selection.space, goal=goal
-    )
-    return search_knowledge_gradient(selection, nested, selection.coarse_options)
+    model = selection.model
+    space = selection.space
+    goal = selection.target
+    options = selection.coarse_options
+    if not isinstance(goal, LinearGoal):
+        acqf = RefittedKnowledgeGradient(model, space, goal, options=ROUGH_SEARCH)
+        options = replace(options, relative_gain=ROUGH_GAIN)
+        return selection.maximize_trial(acqf.evaluate, options)
+    nested = ContextualBinaryKnowledgeGradient(model, space, goal=goal)
+    return search_knowledge_gradient(selection, nested, options)
 
 
 def by_moment_matched_knowledge_gradient(selection: Selection) -> Tensor:

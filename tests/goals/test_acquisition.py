@@ -134,7 +134,7 @@ class TestSampledKnowledgeGradient:
         model = make_model(kind)
         sampled = SampledKnowledgeGradient(model, SPACE, WorstContext([0.3]))
         closed = MomentMatchedKnowledgeGradient(model, SPACE, goal=AT)
-        closed.parameters_searched = sampled._choose_points()
+        closed.parameters_searched = sampled.choose_points()
         closed.points = closed.values_at(closed.parameters_searched)
         closed.mean = closed.points.mean()
         closed.current_value = closed.mean.amax(dim=-1)
@@ -150,7 +150,7 @@ class TestSampledKnowledgeGradient:
     def test_simulation(self, kind: str, goal: Goal) -> None:
         model = make_model(kind, n=4)
         acqf = SampledKnowledgeGradient(model, SPACE, goal, num_points=4)
-        points, X = acqf._choose_points(), candidates(model, 2)
+        points, X = acqf.choose_points(), candidates(model, 2)
         rows = goal.rows(SPACE, points).flatten(0, 1)
         for trial in X:
             draws = joint_draws(model, torch.cat([rows, trial]), 200_000)
