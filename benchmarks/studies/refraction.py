@@ -7,7 +7,7 @@ maximize the likelihood of 1000 simulated responses of the same patient.
 
 ``refraction-anywhere`` draws a prescription for every seed, and compares the paper's
 surrogate, fitted to a patient with the prescription (0, 0), with the default of the
-package for psychometric functions, of power vectors, which was fitted to nobody.
+package for psychometric functions, untuned, of power vectors.
 ``refraction-steps`` goes from the one to the other in steps.
 """
 
@@ -206,7 +206,7 @@ def with_an_offset(
 def with_robust_scales(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
 ) -> BinaryLaplaceGP:
-    r"""The scales of the package's default, fitted to nobody; the slope has no sign."""
+    r"""The scales of the untuned default of the package; the slope has no sign."""
     kernel = _default_kernel(X, problem)
     base: Any = kernel.base_kernel
     scaled = base.kernels[0]
@@ -261,7 +261,7 @@ def with_power_vectors(
 def with_expectation_propagation(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
 ) -> BinaryGP:
-    r"""The same, with expectation propagation in the place of Laplace's method."""
+    r"""The same, with expectation propagation instead of Laplace's method."""
     return _with_inference(X, Y, problem, ExpectationPropagation())
 
 
@@ -316,7 +316,7 @@ SURROGATES = {
         with_an_offset,
     ),
     "robust": Surrogate(
-        "the lengthscales and scales of `psychometric_gp`, fitted to nobody",
+        "the lengthscales and scales of an untuned `psychometric_gp`",
         with_robust_scales,
     ),
     "rough": Surrogate(
@@ -343,7 +343,7 @@ INFERENCES = {
         "`power`, by expectation propagation", with_expectation_propagation, True
     ),
     "laplace-2": Surrogate(
-        "`laplace`, with two alternatives in the place of 26 letters",
+        "`laplace`, with two alternatives instead of 26 letters",
         with_power_vectors,
         True,
         num_alternatives=2,
