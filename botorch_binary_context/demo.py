@@ -225,7 +225,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         for rule in RULES
     }
     print(
-        f"\nThe patient needs {write_prescription(PRESCRIPTION)}, which nobody knows."
+        f"\nThe patient needs {write_prescription(PRESCRIPTION)}, unknown to the model."
         f"\nAfter {FIRST_TRIALS + arguments.iterations} letters:"
     )
     for rule, examination in examinations.items():

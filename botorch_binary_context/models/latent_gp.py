@@ -5,7 +5,7 @@ Three objects make a model of a latent function ``f``: what a trial observes of 
 :mod:`functional <botorch_binary_context.functionals>`), how it is answered (a
 :mod:`likelihood <botorch_binary_context.likelihoods>`), and how the posterior is
 approximated (an :mod:`inference <botorch_binary_context.inference>`). One class holds
-the data and gives the posterior of any functional of ``f``, whatever these are.
+the data and gives the posterior of any functional of ``f``, for all of them.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class LatentGP(PriorModel):
         It carries a graph to the training inputs if those require a gradient, and to
         the hyperparameters only within ``botorch.settings.propagate_grads``.
         """
-        # A graph that exists only because of this call's settings is not kept.
+        # Do not keep a graph that exists only because of this call's settings.
         if settings.propagate_grads.on():
             return self._approximate()
         if self._approximation is None:
@@ -324,9 +324,9 @@ class LatentGP(PriorModel):
     ) -> ExactPosterior:
         r"""The true posterior of the latent function, by sampling.
 
-        No Gaussian approximation is involved: given the hyperparameters this is what
-        the data say, up to a Monte Carlo error that is stated. The draws are kept, and
-        a model that is conditioned on further trials starts from them.
+        No Gaussian approximation is involved: given the hyperparameters, it is exact up
+        to a stated Monte Carlo error. The draws are kept, and a model that is
+        conditioned on further trials starts from them.
 
         Args:
             X: A ``batch_shape x q x d`` tensor; for the probabilities of duels,

@@ -1,5 +1,5 @@
 r"""
-The trials that a model holds, of one or several kinds, and models of more of them.
+The trials of a model, of one or several kinds, and conditioning on more of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from botorch_binary_context.models.validation import (
 
 
 class TrialModel(GPyTorchModel, GP, FantasizeMixin):
-    r"""What models know about their trials.
+    r"""The part of a model that holds its trials.
 
     It holds the trials of each kind, before and after the input transform, and what was
     computed from them, which is dropped when they change. Conditioning on further
@@ -62,14 +62,14 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
 
     @property
     def likelihood(self) -> OutcomeLikelihood:
-        """How the trials are answered that candidates stand for."""
+        """The likelihood of candidate trials."""
         likelihood = self.likelihoods[self._asked]
         assert isinstance(likelihood, OutcomeLikelihood)
         return likelihood
 
     @property
     def functional(self) -> Functional:
-        """What the trials observe that candidates stand for."""
+        """What candidate trials observe."""
         return self.likelihood.functional
 
     @property
@@ -101,7 +101,7 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
 
         Args:
             X: A tensor of inputs.
-            input_transform: A transform to apply in the place of the model's.
+            input_transform: A transform to apply instead of the model's.
 
         Returns:
             A tensor of transformed inputs.
@@ -179,7 +179,7 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
     def datapoints(self) -> Tensor:
         r"""The rows that the training trials show, ``batch_shape x m x d``.
 
-        Named as in ``botorch.models.PairwiseGP``, for those who ask it.
+        Named as in ``botorch.models.PairwiseGP``.
         """
         return self._rows(self.train_inputs)
 
@@ -252,13 +252,13 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
     ) -> Self:
         r"""The same model, with the same hyperparameters, given more trials.
 
-        The approximation of the new model is searched from that of this one. The
-        posterior of the new model is differentiable in ``X``.
+        The search for the new approximation starts at the present one. The posterior of
+        the new model is differentiable in ``X``.
 
         Args:
-            X: Trials in the form of ``train_X`` with ``n'`` in the place of ``n``; its
-                batch shape is broadcast with that of the model. Or ``Observations`` of
-                one of the model's kinds.
+            X: Trials in the form of ``train_X``, ``n'`` of them; their batch shape is
+                broadcast with that of the model. Or ``Observations`` of one of the
+                model's kinds.
             Y: Labels, ``batch_shape x n' x 1``; may have further leading dimensions.
             kwargs: Not used.
 
@@ -274,7 +274,7 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
         return self._extend(self._asked, X, Y)
 
     def _find_kind(self, likelihood: OutcomeLikelihood) -> int:
-        """The kind of trials that a likelihood is that of."""
+        """The kind of trials that a likelihood belongs to."""
         for kind, known in enumerate(self.kinds):
             if known is likelihood or known.is_like(likelihood):
                 return kind
@@ -409,7 +409,7 @@ class TrialModel(GPyTorchModel, GP, FantasizeMixin):
         trials: Sequence[Tensor],
         transform: Callable[[Tensor], Tensor] | None = None,
     ) -> tuple[Tensor, ...]:
-        """Transform the rows of trials, which know no pairs, of all kinds at once."""
+        """Transform the rows of trials of all kinds at once."""
         if transform is None:
             if "input_transform" not in self._modules:
                 return tuple(trials)
@@ -485,7 +485,7 @@ def _expand(
 
 
 def renew(model: TrialModel, incompatible_keys: Any) -> None:
-    r"""After a state is loaded: what was computed with the old one is stale.
+    r"""Drop what was computed before a state was loaded.
 
     Args:
         model: The model.

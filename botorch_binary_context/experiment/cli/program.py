@@ -152,12 +152,12 @@ def _add_beginning(commands: _Commands) -> None:
     new = commands.add_scripted("beginning.new", "begin an experiment", "config")
     new.add_argument("journal", nargs="?", help="the file to make")
     new.add_argument(
-        "--example", choices=EXAMPLES, help="write a commented CONFIG to begin with"
+        "--example", choices=EXAMPLES, help="write a CONFIG with comments to start from"
     )
-    _add_values(new, "--note", "anything to note, by a free name")
+    _add_values(new, "--note", "a note under a name of your choice")
     session = commands.add("session.run", "ask trial after trial at a prompt")
     session.add_argument("journals", nargs="+", metavar="journal")
-    session.add_argument("--trials", type=int, help="stop after so many answers")
+    session.add_argument("--trials", type=int, help="stop after this many answers")
     session.add_argument(
         "--order",
         choices=("turn", "random"),
@@ -184,13 +184,13 @@ def _add_answers(commands: _Commands) -> None:
     for sub in (tell, own):
         sub.add_argument("--reaction-time", type=float, metavar="SECONDS")
         sub.add_argument("--rater", help="who answered")
-        _add_values(sub, "--note", "anything to note, by a free name")
+        _add_values(sub, "--note", "a note under a name of your choice")
 
 
 def _add_outcome(parser: _Parser) -> None:
     parser.add_argument(
         "outcome",
-        help="pass or fail; of duels, first or second; or tie, a rating, sure-pass",
+        help="pass or fail; for duels first or second; or tie, a rating, sure-pass",
     )
 
 
@@ -199,7 +199,9 @@ def _add_changes(commands: _Commands) -> None:
     correct.add_argument("id", type=int)
     _add_outcome(correct)
     undo = commands.add_scripted("answers.undo", "take back the last answer", "journal")
-    undo.add_argument("id", type=int, nargs="?", help="another answer than the last")
+    undo.add_argument(
+        "id", type=int, nargs="?", help="of an answer other than the last"
+    )
     for command, description in (
         ("answers.withdraw", "give up a trial"),
         ("answers.exclude", "keep a trial from the model"),
@@ -254,7 +256,7 @@ def _add_pages(commands: _Commands) -> None:
     aepsych.add_argument("journal", help="the file to make, or to continue")
     aepsych.add_argument("--port", type=int, default=5555, help="0 for any free one")
     aepsych.add_argument(
-        "--config", help="AEPsych's configuration, if no client is to send one"
+        "--config", help="AEPsych's configuration, if no client sends one"
     )
 
 
@@ -274,7 +276,9 @@ def _add_server_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--size", help="the context that is the size of the letters, in logMAR"
     )
-    serve.add_argument("--files", help="a folder with images, sounds or own pages")
+    serve.add_argument(
+        "--files", help="a folder with images, sounds or pages of your own"
+    )
     serve.add_argument("--host", default="127.0.0.1", help="where to listen")
     serve.add_argument(
         "--allow-origin",
