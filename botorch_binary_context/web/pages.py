@@ -63,6 +63,24 @@ class Page:
         size = self._size(settings)
         return {"kind": self.kind, "optotypes": self.optotypes, "size": size}
 
+    def find_mismatch(self, settings: Settings) -> str | None:
+        r"""A warning if guesses are right more or less often than the settings say.
+
+        Args:
+            settings: The settings of an experiment that the page can show.
+
+        Returns:
+            The text of the warning; None if there is nothing to warn about.
+        """
+        rate = getattr(settings.feedback, "guess_rate", None)
+        number = OPTOTYPES[self.optotypes]
+        if self.kind != "eye" or rate is None or abs(rate - 1 / number) < 1e-3:
+            return None
+        return (
+            f"The eye chart has {number} choices, but the settings have a guess rate "
+            f"of {rate:.3g}: begin with ``alternatives = {number}`` in the settings."
+        )
+
     def _size(self, settings: Settings) -> str:
         if settings.feedback.kind != "pass/fail":
             raise UnsupportedError(

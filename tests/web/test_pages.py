@@ -54,6 +54,13 @@ def create(path: Path, settings: Settings) -> Path:
     return path
 
 
+def test_an_eye_chart_warns_of_another_guess_rate() -> None:
+    chart = Page("eye", optotypes="landolt")
+    assert chart.find_mismatch(demo_settings(8)) is None
+    assert "``alternatives = 8``" in str(chart.find_mismatch(demo_settings(26)))
+    assert Page("plain").find_mismatch(demo_settings(26)) is None
+
+
 def eye_settings(num_answers: int) -> Settings:
     """Which lens lets a person read the smallest letters?"""
     content = demo_settings().to_dict()

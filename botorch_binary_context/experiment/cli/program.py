@@ -177,7 +177,7 @@ def _add_answers(commands: _Commands) -> None:
     _add_outcome(tell)
     _add_values(tell, "--shown", "what was shown, if it was something else")
     own = commands.add_scripted(
-        "answers.add", "add a trial of one's own", "journal", "outcome"
+        "answers.add", "add a trial that was run otherwise", "journal", "outcome"
     )
     own.add_argument("values", nargs="+", metavar="NAME=VALUE", help="what was shown")
     own.add_argument("--unused", action="store_true", help="keep it from the model")
@@ -205,12 +205,12 @@ def _add_changes(commands: _Commands) -> None:
     for command, description in (
         ("answers.withdraw", "give up a trial"),
         ("answers.exclude", "keep a trial from the model"),
-        ("answers.include", "let the model use it again"),
+        ("answers.include", "let the model use an excluded trial"),
     ):
         sub = commands.add_scripted(command, description, "journal")
         sub.add_argument("id", type=int)
     notes = commands.add_scripted(
-        "answers.describe_", "note or show what it is about", "journal"
+        "answers.describe_", "show or change the notes", "journal"
     )
     notes.add_argument("notes", nargs="*", metavar="NAME=VALUE")
 
@@ -218,7 +218,7 @@ def _add_changes(commands: _Commands) -> None:
 def _add_questions(commands: _Commands) -> None:
     commands.add_scripted("answers.history", "show what happened", "journal")
     commands.add_scripted(
-        "answers.status", "count trials, list pending ones", "journal"
+        "answers.status", "count trials, list pending ones, show progress", "journal"
     )
     advice = commands.add_scripted(
         "questions.recommend", "show the best parameters", "journal"
@@ -226,7 +226,7 @@ def _add_questions(commands: _Commands) -> None:
     _add_values(
         advice, "--context", "where to predict success; by default at the reference"
     )
-    _add_values(advice, "--at", "other parameters to predict for; of a map, where")
+    _add_values(advice, "--at", "other parameters to predict for; for a map, where")
 
 
 def _add_files(commands: _Commands) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+import warnings
 import webbrowser
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,10 @@ def serve(arguments: argparse.Namespace) -> None:
     if arguments.page is not None:
         page = Page(arguments.page, arguments.optotypes, arguments.size)
     with Lab(arguments.journals, page, arguments.files) as lab:
+        for desk in lab.desks.values():
+            mismatch = page and page.find_mismatch(desk.experiment.settings)
+            if mismatch:
+                warnings.warn(f"{desk.name}: {mismatch}", UserWarning, stacklevel=1)
         place = find_place(
             arguments.host, arguments.port, arguments.allow_origin, arguments.tokens
         )
