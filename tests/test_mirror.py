@@ -65,7 +65,6 @@ INTERIORS = {
     "inference/test_expectation_propagation.py": (
         "inference/local_posterior.py",
         "inference/site_search.py",
-        "inference/sites.py",
     ),
     "inference/test_laplace.py": ("inference/gaussian.py", "inference/mode_search.py"),
     "likelihoods/test_answers.py": (

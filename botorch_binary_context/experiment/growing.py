@@ -113,7 +113,7 @@ class GrowingModel:
         model = grown.model
         for kind in self._surrogate.observations(answers[-1:], model.likelihood):
             if len(kind.X):
-                model = model.condition_on_observations(kind)
+                model = model.grow(kind)
         return replace(grown, model=model, answers=answers)
 
     def _show(self, model: LatentGP, shown: Tensor, levels: bool) -> None:

@@ -322,7 +322,7 @@ def _approximation(
         sites=found,
         likelihood=likelihood,
         targets=targets,
-        local=local,
+        local=None if local is None else local.compact(),
     )
 
 
@@ -447,7 +447,7 @@ def _stationary_evidence(
 ) -> Tensor:
     """The evidence where it is stationary in the sites, with slopes in closed form."""
     with torch.no_grad():
-        marginals = Marginals.without_weak_sites(prior_mean, K, sites)
+        marginals = Marginals.by_inverse(prior_mean, K, sites)
         if marginals is None:
             marginals = Marginals.of(prior_mean, K, sites)
         cavity = marginals.cavity(sites)

@@ -7,7 +7,7 @@ is most of its cost. So sweeps between two factorizations use this instead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -119,6 +119,14 @@ class LocalPosterior:
             self.likelihood, self.targets, mean, offset, variance, self.scale
         )
         return shift, moved - position
+
+    def compact(self) -> LocalPosterior:
+        r"""The same, to be kept: without matrices that can be computed again.
+
+        Returns:
+            The posterior.
+        """
+        return replace(self, marginals=self.marginals.compact())
 
     def position_of(self, sites: Sites) -> Tensor:
         r"""The position of sites.

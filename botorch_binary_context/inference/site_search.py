@@ -255,7 +255,8 @@ class SiteSearch:
             shrink = 1 + t * column[..., index : index + 1]
             mean = mean + column * (v - t * mean[..., index : index + 1]) / shrink
             scaled = (column * t / shrink).unsqueeze(-1)
-            covariance.sub_(scaled * column.unsqueeze(-2).clone())
+            row = column.unsqueeze(-2).clone()
+            covariance.addcmul_(scaled, row, value=-1.0)
             precision[..., index], location[..., index] = t[..., 0], v[..., 0]
         return self._assemble(Sites(precision, location), mean, covariance)
 
@@ -368,7 +369,7 @@ class SiteSearch:
         if make is not None:
             marginals = make(*prior)
         else:
-            marginals = Marginals.without_weak_sites(*prior, sites)
+            marginals = Marginals.by_inverse(*prior, sites)
         if marginals is None:
             marginals = Marginals.of(*prior, sites)
         return LocalPosterior.at(self.likelihood, self.targets, sites, marginals)

@@ -8,7 +8,7 @@ of the true likelihood.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -22,6 +22,8 @@ from botorch_binary_context.inference.gaussian import (
 
 # The share of a trial in what is known of its contrast, below which it is weak.
 WEAK = 1e-6
+# The largest share of weak sites whose columns are worth computing apart.
+MOST_WEAK = 0.4
 
 
 @dataclass(frozen=True)
@@ -144,12 +146,13 @@ class Marginals:
         return cls(mean, variance, half_log_det, is_proper, posterior.dense)
 
     @classmethod
-    def without_weak_sites(
+    def by_inverse(
         cls, prior_mean: Tensor, K: Tensor, sites: Sites
     ) -> Marginals | None:
         r"""The same from the inverse of ``B``, for a third of the cost, if possible.
 
         ``Σ = W⁻½ (I - B⁻¹) W⁻½`` loses its digits where a site hardly tells anything.
+        If few sites are so weak, their columns come from ``Σ = K - K W½ B⁻¹ W½ K``.
 
         Args:
             prior_mean: ``m``, ``batch_shape x n``.
@@ -157,20 +160,30 @@ class Marginals:
             sites: The sites.
 
         Returns:
-            The posterior; None if a site is too weak.
+            The posterior; None if a site is negative or too many are weak.
         """
         if not bool((sites.precision > 0).all()):
+            return None
+        # A posterior variance is at most that of the prior.
+        least = sites.precision * K.diagonal(dim1=-2, dim2=-1)
+        if _are_too_many(least <= WEAK):
             return None
         root = sites.precision.sqrt()
         cholesky = factorize(K, root)
         inverse = torch.cholesky_inverse(cholesky)
         share = 1 - inverse.diagonal(dim1=-2, dim2=-1)
-        if not bool((share > WEAK).all()):
+        weak = ~(share > WEAK)
+        if _are_too_many(weak):
             return None
         scale = root.reciprocal()
         covariance = inverse.neg_().mul_(scale.unsqueeze(-1)).mul_(scale.unsqueeze(-2))
-        variance = share / sites.precision
-        covariance.diagonal(dim1=-2, dim2=-1).copy_(variance)
+        covariance.diagonal(dim1=-2, dim2=-1).copy_(share / sites.precision)
+        if bool(weak.any()):
+            columns = _posterior_columns(K, root, cholesky, weak)
+            covariance[:, weak] = columns
+            covariance[weak, :] = columns.mT
+        variance = covariance.diagonal(dim1=-2, dim2=-1)
+        variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
         b = sites.location - sites.precision * prior_mean
         mean = prior_mean + matvec(covariance, b)
         half_log_det = cholesky.diagonal(dim1=-2, dim2=-1).log().sum(dim=-1)
@@ -198,6 +211,17 @@ class Marginals:
         """``Σ``, ``batch_shape x n x n``."""
         return self._covariance()
 
+    def compact(self) -> Marginals:
+        r"""The same, without what the covariance was computed from.
+
+        Returns:
+            The posterior.
+        """
+        if "covariance" not in self.__dict__:
+            return self
+        covariance = self.covariance
+        return replace(self, _covariance=lambda: covariance)
+
     def cavity(self, sites: Sites) -> Cavity:
         r"""The moments of every contrast without its own site.
 
@@ -207,6 +231,21 @@ class Marginals:
         left = 1 - sites.precision * self.variance
         mean = (self.mean - self.variance * sites.location) / left
         return Cavity(mean, self.variance / left)
+
+
+def _are_too_many(weak: Tensor) -> bool:
+    """Whether the weak sites are better not treated apart; of a batch, whether any."""
+    number = int(weak.sum())
+    return number > (0 if weak.ndim > 1 else MOST_WEAK * weak.shape[-1])
+
+
+def _posterior_columns(
+    K: Tensor, root: Tensor, cholesky: Tensor, chosen: Tensor
+) -> Tensor:
+    """Some columns of ``Σ = K - K W½ B⁻¹ W½ K``."""
+    part = K[:, chosen]
+    root = root.unsqueeze(-1)
+    return part - K @ (root * torch.cholesky_solve(root * part, cholesky))
 
 
 @dataclass(frozen=True)
@@ -225,7 +264,7 @@ class _Reduction:
         return matvec(self.K, b) - self.sign * matvec(self.V.mT, matvec(self.V, b))
 
     def dense(self) -> Tensor:
-        return self.K - self.sign * (self.V.mT @ self.V)
+        return self.K.sub(self.V.mT @ self.V, alpha=self.sign)
 
 
 @dataclass(frozen=True)

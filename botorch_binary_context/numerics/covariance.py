@@ -212,11 +212,16 @@ def _product_diagonal(kernel: ProductKernel, X: Tensor) -> Tensor:
 
 
 def _constant(kernel: ConstantKernel, X1: Tensor, X2: Tensor) -> Tensor:
-    return kernel.forward(X1, X2)
+    if kernel.batch_shape or X1.ndim > 2 or X2.ndim > 2:
+        return kernel.forward(X1, X2)
+    # Without the arithmetic of batch shapes, which takes longer than the rest.
+    return kernel.constant.to(X1).expand(X1.shape[-2], X2.shape[-2])
 
 
 def _constant_diagonal(kernel: ConstantKernel, X: Tensor) -> Tensor:
-    return kernel.forward(X, X, diag=True)
+    if kernel.batch_shape:
+        return kernel.forward(X, X, diag=True)
+    return kernel.constant.to(X).expand(X.shape[:-1])
 
 
 register_evaluation(RBFKernel, _rbf, _one)

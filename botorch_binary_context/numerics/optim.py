@@ -28,6 +28,7 @@ OPTIMISM = 10.0
 FIRST_STEP = 0.05  # of the width of the box
 # So many points still fit into the caches of a CPU.
 POINTS_AT_ONCE = 2560
+NUMBERS_AT_ONCE = 131_072
 
 Function = Callable[[Tensor], Tensor]
 
@@ -67,6 +68,7 @@ def maximize(
     options: SearchOptions = SearchOptions(),  # noqa: B008
     starts: Tensor | None = None,
     seed: int | None = None,
+    size: int = 1,
 ) -> tuple[Tensor, Tensor]:
     r"""Maximize a batch of functions on a box.
 
@@ -80,11 +82,12 @@ def maximize(
         options: The effort of the search.
         starts: Further points to start from, ``r' x batch_shape x k``.
         seed: The seed of the quasi-random points.
+        size: How many numbers the function computes for a point, of one element.
 
     Returns:
         The maximizers, ``batch_shape x k``, and the maxima, ``batch_shape``.
     """
-    chosen = find_starts(function, bounds, batch_shape, options, seed)
+    chosen = find_starts(function, bounds, batch_shape, options, seed, size)
     if starts is not None:
         low, high = bounds
         starts = starts.clamp(low, high).expand(-1, *batch_shape, -1)
@@ -98,6 +101,7 @@ def find_starts(
     batch_shape: torch.Size,
     options: SearchOptions,
     seed: int | None = None,
+    size: int = 1,
 ) -> Tensor:
     r"""Good starts for a local search, from quasi-random points of a box.
 
@@ -107,6 +111,7 @@ def find_starts(
         batch_shape: The shape of the batch of functions.
         options: The effort of the search.
         seed: The seed of the quasi-random points.
+        size: How many numbers the function computes for a point, of one element.
 
     Returns:
         A ``num_restarts x batch_shape x k`` tensor.
@@ -114,13 +119,14 @@ def find_starts(
     low, high = bounds
     seed = _draw_seed() if seed is None else seed
     raw = _unit_points(options.raw_samples, bounds.shape[-1], seed).to(bounds)
-    size = raw.shape[0]
-    raw = raw.view(size, *[1] * len(batch_shape), raw.shape[-1])
+    number = raw.shape[0]
+    raw = raw.view(number, *[1] * len(batch_shape), raw.shape[-1])
     raw = low + (high - low) * raw
     if raw.device.type == "cpu":
-        size = max(1, POINTS_AT_ONCE // max(1, batch_shape.numel()))
+        most = min(POINTS_AT_ONCE, NUMBERS_AT_ONCE // max(1, size))
+        number = max(1, most // max(1, batch_shape.numel()))
     with torch.no_grad():
-        parts = [function(part).expand(-1, *batch_shape) for part in raw.split(size)]
+        parts = [function(part).expand(-1, *batch_shape) for part in raw.split(number)]
     values = torch.cat(parts)
     raw = raw.expand(-1, *batch_shape, -1)
     return choose_starts(raw, values, options.num_restarts, seed)

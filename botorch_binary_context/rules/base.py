@@ -169,7 +169,8 @@ class Selection:
         options = self.options if options is None else options
         shape = self.answered_model.batch_shape
         seed = draw_point_set()
-        return maximize(function, bounds, shape, options, starts, seed)[0]
+        size = self.answered_model.train_targets.shape[-1]
+        return maximize(function, bounds, shape, options, starts, seed, size)[0]
 
     def maximize_goal(self, score: Callable[[Tensor], Tensor]) -> Tensor:
         r"""The parameters that maximize a score of parameters.

@@ -78,6 +78,16 @@ class TestExtension:
         fresh = longer.with_inference(inference)
         assert torch.allclose(moments(longer), moments(fresh), rtol=0, atol=1e-8)
 
+    def test_growing_equals_conditioning(self, kind: str, inference: Inference) -> None:
+        model, new = make(kind, inference)
+        before = moments(model)
+        grown = model.grow(new)
+        assert torch.equal(
+            moments(grown), moments(model.condition_on_observations(new))
+        )
+        assert torch.equal(moments(model), before)
+        assert grown.covar_module is model.covar_module
+
     def test_other_hyperparameters(self, kind: str, inference: Inference) -> None:
         model, new = make(kind, inference)
         model.eval()

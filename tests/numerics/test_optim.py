@@ -23,6 +23,7 @@ from torch import Tensor
 
 from botorch_binary_context import SearchOptions
 from botorch_binary_context.numerics.optim import (
+    NUMBERS_AT_ONCE,
     choose_best,
     choose_starts,
     climb,
@@ -248,6 +249,23 @@ class TestIndependence:
         for factor in (1e-100, 1e-6, 1e6, 1e100):
             scaled = maximize(lambda X, c=factor: c * function(X), unit_box(3), seed=0)
             torch.testing.assert_close(scaled[0], X, rtol=0, atol=1e-6)
+
+
+def test_starts_do_not_depend_on_how_many_points_fit_at_once() -> None:
+    shapes = []
+
+    def function(X: Tensor) -> Tensor:
+        shapes.append(X.shape[0])
+        return -(X - 0.3).square().sum(dim=-1)
+
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
+    options = SearchOptions(raw_samples=64)
+    together = find_starts(function, bounds, torch.Size(), options, seed=0)
+    assert shapes == [64]
+    few = NUMBERS_AT_ONCE // 16
+    apart = find_starts(function, bounds, torch.Size(), options, seed=0, size=few)
+    assert shapes[1:] == [16] * 4
+    assert torch.equal(together, apart)
 
 
 class TestDifficultFunctions:
