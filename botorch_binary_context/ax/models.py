@@ -34,7 +34,7 @@ from torch import Tensor
 from botorch_binary_context.ax.columns import EncodeColumns, TrialColumns
 from botorch_binary_context.experiment import Duels, PassFail, Settings
 from botorch_binary_context.experiment.prior import make_prior
-from botorch_binary_context.experiment.settings import INFERENCES
+from botorch_binary_context.experiment.settings_checks import INFERENCES
 from botorch_binary_context.models import (
     ApproximateMarginalLogLikelihood,
     BinaryGP,

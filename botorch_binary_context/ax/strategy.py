@@ -42,7 +42,7 @@ from botorch_binary_context.ax.trials import (
 )
 from botorch_binary_context.checks import check_count
 from botorch_binary_context.experiment import PassFail
-from botorch_binary_context.experiment.settings import INFERENCES, KERNELS
+from botorch_binary_context.experiment.settings_checks import INFERENCES, KERNELS
 from botorch_binary_context.experiment.toml_tables import choose
 from botorch_binary_context.goals import Goal, ThresholdMap
 from botorch_binary_context.models import (

@@ -18,12 +18,11 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from botorch_binary_context.experiment.feedback import FEEDBACKS
 from botorch_binary_context.experiment.goal import GOALS, NamedGoal
 from botorch_binary_context.experiment.ranges import SCALES
-from botorch_binary_context.experiment.settings import (
+from botorch_binary_context.experiment.settings import PARAMETER_TYPES, Settings
+from botorch_binary_context.experiment.settings_checks import (
     INFERENCES,
     KERNELS,
-    PARAMETER_TYPES,
     PRIORS,
-    Settings,
 )
 from botorch_binary_context.experiment.stopping import Stop
 from botorch_binary_context.experiment.variables import Context

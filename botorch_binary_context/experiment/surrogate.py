@@ -27,7 +27,8 @@ from botorch_binary_context.column_kernels import DriftKernel
 from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment.drift import date_answers
 from botorch_binary_context.experiment.prior import make_prior
-from botorch_binary_context.experiment.settings import INFERENCES, Settings
+from botorch_binary_context.experiment.settings import Settings
+from botorch_binary_context.experiment.settings_checks import INFERENCES
 from botorch_binary_context.experiment.space import Encoder, Snap
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.likelihoods import OutcomeLikelihood
