@@ -23,7 +23,8 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from benchmarks.studies.table_study import Job, run_missing, write_tables
-from benchmarks.studies.threshold_coverage import LINE, crossing, make_model
+from benchmarks.studies.threshold_coverage import LINE, make_model
+from benchmarks.studies.threshold_priors import crossing
 from benchmarks.tables import format_table
 from botorch_binary_context.experiment import Context, NamedSpace, PassFail, Settings
 from botorch_binary_context.models import (
@@ -46,7 +47,8 @@ def make_settings(alternatives: int, assumed: float | str) -> Settings:
     """An experiment that looks for a threshold and assumes a lapse rate."""
     context = Context("contrast", reference=0.0, low=0.0, high=1.0, harder="down")
     feedback = PassFail(alternatives=alternatives, lapse_rate=assumed)
-    return Settings(NamedSpace([], [context]), feedback, seed=0)
+    space = NamedSpace([], [context])
+    return Settings(space, feedback, seed=0, priors="pooled")
 
 
 def simulate(

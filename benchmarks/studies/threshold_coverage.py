@@ -1,19 +1,23 @@
 r"""
 ``python -m benchmarks run threshold-coverage``: do intervals of thresholds hold them?
 
-Experiments without parameters, which only look for a threshold, with the default
-settings. The psychometric functions of the simulated subjects have thresholds anywhere
-in the middle four fifths of the range and slopes that differ from what is expected of
-them. After some trials the 90 % intervals that a recommendation tells are compared with
-the true thresholds.
+Experiments without parameters, which only look for a threshold. The psychometric
+functions of the simulated subjects have thresholds anywhere in the middle four fifths
+of the range and slopes that differ from what is expected of them. After some trials the
+90 % intervals are compared with the true thresholds.
+
+First some priors are compared on a dense grid of psychometric functions
+(:mod:`benchmarks.studies.threshold_priors`): the priors of experiments are chosen from
+them. Then, with other subjects of other slopes, experiments with the former and the
+present priors run as they are, and what is looked at is what a recommendation tells.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import multiprocessing
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +27,13 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from benchmarks.studies import store
-from benchmarks.studies.table_study import write_tables
+from benchmarks.studies.table_study import Job, run_missing, write_tables
+from benchmarks.studies.threshold_priors import (
+    SlopePrior,
+    compare,
+    simulate_on_grid,
+)
 from benchmarks.tables import format_table
-from botorch_binary_context.bands import first_fall
 from botorch_binary_context.experiment import (
     Context,
     NamedSpace,
@@ -36,10 +43,8 @@ from botorch_binary_context.experiment import (
 from botorch_binary_context.experiment.chooser import SEARCH
 from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.recommendation import num_sets
-from botorch_binary_context.experiment.surrogate import (
-    INFERENCES,
-    last_scheduled_fit,
-)
+from botorch_binary_context.experiment.settings_checks import INFERENCES
+from botorch_binary_context.experiment.surrogate import last_scheduled_fit
 from botorch_binary_context.likelihoods import ProbitLikelihood
 from botorch_binary_context.models import (
     ApproximateMarginalLogLikelihood,
@@ -54,24 +59,44 @@ CHECKPOINTS = (20, 40)
 ALTERNATIVES = (2, 26)
 # In standard deviations of the noise, from the middle to an end of the range.
 SLOPES = (3.0, 6.0, 12.0)
-CREDIBLE, NUM_SAMPLES = 0.9, 1024
+PRIORS = ("pooled", "wide")
+NUM_SAMPLES = 1024
 LINE = 201  # values of the context
 AT_ONCE = 20
+# To choose priors with.
+CANDIDATES = (
+    SlopePrior(6.0, 0.5, 4.0, 25.0),  # "pooled"
+    SlopePrior(5.0, 1.0, 1.0, 25.0),
+    SlopePrior(4.0, 1.0, 1.0, 25.0),
+    SlopePrior(3.0, 1.0, 1.0, 25.0),  # "wide"
+    SlopePrior(4.0, 1.0, 0.25, 25.0),
+    SlopePrior(4.0, 1.0, 1.0, 100.0),
+    SlopePrior(3.0, 1.0, 0.25, 100.0),
+    SlopePrior(4.0, 1.5, 1.0, 25.0),
+    SlopePrior(3.0, 1.5, 1.0, 25.0),
+)
+CHOICE_SLOPES = (2.5, 5.0, 10.0)
+CHOICE_SUBJECTS, CHOICE_SEED = 200, 7
 
 
-def make_settings(alternatives: int) -> Settings:
-    """An experiment that looks for a threshold, with the default settings."""
+def make_settings(priors: str, alternatives: int) -> Settings:
+    """An experiment that looks for a threshold, otherwise with the default settings."""
     context = Context("contrast", reference=0.0, low=0.0, high=1.0, harder="down")
     feedback = PassFail(alternatives=alternatives)
-    return Settings(NamedSpace([], [context]), feedback, seed=0)
+    return Settings(NamedSpace([], [context]), feedback, seed=0, priors=priors)
 
 
 def simulate(
-    alternatives: int, slope: float, subjects: int = SUBJECTS, seed: int = 0
+    priors: str,
+    alternatives: int,
+    slope: float,
+    subjects: int = SUBJECTS,
+    seed: int = 0,
 ) -> pl.DataFrame:
     r"""Run experiments and look at their intervals.
 
     Args:
+        priors: Those of the settings.
         alternatives: How many answers a trial has.
         slope: That of the psychometric functions.
         subjects: The number of experiments; they run as one batch.
@@ -82,7 +107,7 @@ def simulate(
         wide it was, and the error of its median, all as shares of the range.
     """
     torch.set_num_threads(1)
-    settings = make_settings(alternatives)
+    settings = make_settings(priors, alternatives)
     likelihood = settings.feedback.likelihood()
     space = settings.encoder().context_space
     first = int(settings.initial_trials or 0)
@@ -106,8 +131,38 @@ def simulate(
                 model.eval()
             if n in CHECKPOINTS:
                 frames.append(_look(settings, model, n, truth.squeeze(-1)))
-    columns = {"alternatives": alternatives, "slope": slope}
-    return pl.concat(frames).with_columns(
+    return _label(pl.concat(frames), priors, alternatives, slope)
+
+
+def choose(prior: SlopePrior) -> pl.DataFrame:
+    r"""Run experiments with a prior that may be chosen, on a grid.
+
+    Args:
+        prior: What they expect.
+
+    Returns:
+        What :func:`simulate` returns, of other subjects.
+    """
+    torch.set_num_threads(1)
+    cells = itertools.product(ALTERNATIVES, CHOICE_SLOPES)
+    found = [
+        _label(
+            simulate_on_grid(
+                prior, *cell, CHOICE_SUBJECTS, CHECKPOINTS, seed=CHOICE_SEED
+            ),
+            str(prior),
+            *cell,
+        )
+        for cell in cells
+    ]
+    return pl.concat(found)
+
+
+def _label(
+    frame: pl.DataFrame, priors: str, alternatives: int, slope: float
+) -> pl.DataFrame:
+    columns = {"priors": priors, "alternatives": alternatives, "slope": slope}
+    return frame.with_columns(
         [pl.lit(value).alias(name) for name, value in columns.items()]
     )
 
@@ -137,7 +192,6 @@ def _make_likelihood(feedback: Any, batch_shape: torch.Size) -> ProbitLikelihood
 def _look(settings: Settings, model: MixedGP, n: int, truth: Tensor) -> pl.DataFrame:
     """Compare intervals with the truth, of a few experiments at a time."""
     line = torch.linspace(1.0, -1.0, LINE, dtype=torch.double)
-    position = (1.0 - truth) / 2.0
     found = []
     for begin in range(0, len(truth), AT_ONCE):
         few = slice(begin, begin + AT_ONCE)
@@ -147,35 +201,7 @@ def _look(settings: Settings, model: MixedGP, n: int, truth: Tensor) -> pl.DataF
             posterior = averaged.exact_posterior(trials.unsqueeze(-2), NUM_SAMPLES)
             found.append(posterior.cdf(0.0)[..., 0, 0])
     below = torch.cat(found, dim=-1).movedim(0, -1)  # subjects x LINE
-    center, low, high = (
-        crossing(below, p) / (LINE - 1)
-        for p in (0.5, (1 - CREDIBLE) / 2, (1 + CREDIBLE) / 2)
-    )
-    covered = (low <= position) & (position <= high)
-    frame = {
-        "subject": list(range(len(truth))),
-        "trials": [n] * len(truth),
-        "covered": covered.tolist(),
-        "width": (high.clamp(0, 1) - low.clamp(0, 1)).tolist(),
-        "error": (center.clamp(0, 1) - position).abs().tolist(),
-    }
-    return pl.DataFrame(frame)
-
-
-def crossing(below: Tensor, probability: float) -> Tensor:
-    r"""Where the threshold is passed with a probability.
-
-    Args:
-        below: The probabilities to be below it, along a line of contexts.
-        probability: The probability.
-
-    Returns:
-        Positions on the line.
-    """
-    margin = torch.finfo(below.dtype).eps
-    curve = -torch.special.ndtri(below.clamp(margin, 1 - margin))
-    tail = torch.special.ndtri(below.new_tensor(probability))
-    return first_fall(curve, -float(tail))
+    return compare(below, truth, n)
 
 
 def _take(settings: Settings, model: MixedGP, few: slice) -> MixedGP:
@@ -192,25 +218,19 @@ def _take(settings: Settings, model: MixedGP, few: slice) -> MixedGP:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    r"""Run the simulations that are not finished, each in a process of its own.
+    r"""Run what is not finished.
 
     Args:
         arguments: The parsed command line.
     """
-    folder = arguments.output / NAME
-    subjects = arguments.seeds or SUBJECTS
-    cells = list(itertools.product(ALTERNATIVES, SLOPES))
-    missing = [cell for cell in cells if store.read_table(_path(folder, *cell)) is None]
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(arguments.workers, mp_context=context) as pool:
-        futures = {cell: pool.submit(simulate, *cell, subjects) for cell in missing}
-        for cell, future in futures.items():
-            store.save(future.result(), _path(folder, *cell))
-            print(f"{NAME}: {cell} is finished")
+    run_missing(arguments.output / NAME, _jobs(arguments.seeds or SUBJECTS))
 
 
-def _path(folder: Path, alternatives: int, slope: float) -> Path:
-    return store.result_path(folder, f"{alternatives} {slope:g}", NAME)
+def _jobs(subjects: int) -> Iterator[Job]:
+    for prior in CANDIDATES:
+        yield f"choice {prior}", partial(choose, prior)
+    for cell in itertools.product(PRIORS, ALTERNATIVES, SLOPES):
+        yield " ".join(map(str, cell)), partial(simulate, *cell, subjects)
 
 
 def write_report(root: Path) -> Path:
@@ -227,13 +247,61 @@ def write_report(root: Path) -> Path:
 
 def _describe(frame: pl.DataFrame) -> list[str]:
     """The sections of the report."""
+    is_real = pl.col("priors").is_in(PRIORS)
+    real = frame.filter(is_real)
+    choice = frame.filter(~is_real)
     return [
         f"# The study `{NAME}`\n\nHow often 90 % intervals hold the threshold in "
-        f"experiments that look for nothing else ({frame['subject'].n_unique()} in "
-        "each row), with the standard error of such a share; widths and errors are "
-        f"medians, in shares of the range. `python -m benchmarks run {NAME}` makes it.",
-        format_rows(frame),
+        "experiments that look for nothing else, with the standard error of such a "
+        "share; widths and errors are medians, in shares of the range. "
+        f"`python -m benchmarks run {NAME}` makes it.",
+        "## Experiments with the former and the present priors\n\n"
+        f"{real['subject'].n_unique()} subjects in each row. Slopes are in standard "
+        "deviations of the noise, from the middle to an end of the range.",
+        format_rows(real),
+        "## The choice of the priors\n\n"
+        f"Other subjects, {CHOICE_SUBJECTS} in each row, on a dense grid of "
+        "psychometric functions. Priors are the median of slopes, the standard "
+        "deviation of its logarithm, the variance of slopes around it, and that of "
+        'the offset. "Pooled" is 6 / 0.5 / 4 / 25, "wide" is 3 / 1 / 1 / 25. The '
+        "first table has means over the rows of the second.",
+        format_choice(choice),
+        format_rows(choice),
     ]
+
+
+def format_choice(frame: pl.DataFrame) -> str:
+    r"""How far every prior falls short of what its intervals promise.
+
+    Args:
+        frame: The results on grids.
+
+    Returns:
+        The table in Markdown, the best prior first.
+    """
+    keys = ["priors", "alternatives", "slope", "trials"]
+    cells = frame.group_by(keys).agg(
+        pl.col("covered").mean(), pl.col("width").median(), pl.col("error").median()
+    )
+    shortfall = (0.9 - pl.col("covered")).clip(lower_bound=0.0)
+    found = cells.group_by("priors").agg(
+        shortfall.mean().alias("short"),
+        pl.col("covered").min(),
+        pl.col("width").mean(),
+        pl.col("error").mean(),
+    )
+    rows = [
+        [
+            row["priors"],
+            f"{100 * row['short']:.1f}",
+            f"{100 * row['covered']:.0f}",
+            f"{row['width']:.3f}",
+            f"{row['error']:.3f}",
+        ]
+        for row in found.sort("short").to_dicts()
+    ]
+    header = ["priors", "short of 90 % (points)", "least covered (%)"]
+    return format_table([*header, "width", "error"], rows)
 
 
 def format_rows(frame: pl.DataFrame) -> str:
@@ -241,8 +309,11 @@ def format_rows(frame: pl.DataFrame) -> str:
 
     Args:
         frame: The results.
+
+    Returns:
+        The table in Markdown.
     """
-    keys = ["alternatives", "slope", "trials"]
+    keys = ["priors", "alternatives", "slope", "trials"]
     rows = []
     for key, group in frame.sort(keys).group_by(keys, maintain_order=True):
         share = group["covered"].cast(pl.Float64).to_numpy().mean()
@@ -253,5 +324,5 @@ def format_rows(frame: pl.DataFrame) -> str:
         rows.append(
             [*map(str, key), f"{100 * share:.0f} ± {100 * error:.0f}", *numbers]
         )
-    header = ["alternatives", "slope", "trials", "covered (%)", "width", "error"]
+    header = [*keys, "covered (%)", "width", "error"]
     return format_table(header, rows)

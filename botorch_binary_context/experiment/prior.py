@@ -48,6 +48,10 @@ DRIFT_VARIANCE = 4.0  # of the offset, as far as it changes
 # Lengthscales of a product kernel: of contexts in [-1, 1], and of two parameters if
 # they are separate.
 CONTEXT_LENGTHSCALE, PRODUCT_LENGTHSCALE = 1.0, 0.25
+# Of wide priors: the median slope, the standard deviation of its logarithm, and the
+# variance of slopes around it. The study ``threshold-coverage`` tells how they were
+# chosen.
+WIDE_SLOPE, WIDE_SLOPE_SPREAD, WIDE_CONTEXT_VARIANCE = 3.0, 1.0, 1.0
 
 
 def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDict:
@@ -107,7 +111,8 @@ def _additive(settings: Settings, batch_shape: torch.Size) -> AdditiveContextKer
         rough = pooled_covar_module(columns, MaternKernel, lengthscale, batch_shape)
         base = scale_covar_module(rough, OUTPUTSCALE) + base
     kernel = AdditiveContextKernel(base, range(m))
-    kernel.context_variance = CONTEXT_VARIANCE
+    is_wide = settings.priors == "wide"
+    kernel.context_variance = WIDE_CONTEXT_VARIANCE if is_wide else CONTEXT_VARIANCE
     kernel.raw_context_variance.requires_grad_(False)
     return kernel
 
@@ -123,8 +128,13 @@ def _context_mean(
         kernel.context_variance = kernel.context_variance.detach() + SLOPE**2
     if not known:
         return ZeroMean()
-    prior = LogNormalPrior(math.log(SLOPE), SLOPE_SPREAD)
-    return LinearContextMean(known, SLOPE, prior, batch_shape=batch_shape)
+    slope = SLOPE
+    spread = SLOPE_SPREAD
+    if settings.priors == "wide":
+        slope = WIDE_SLOPE
+        spread = WIDE_SLOPE_SPREAD
+    prior = LogNormalPrior(math.log(slope), spread)
+    return LinearContextMean(known, slope, prior, batch_shape=batch_shape)
 
 
 def _product(settings: Settings, batch_shape: torch.Size) -> ScaleKernel:

@@ -102,7 +102,9 @@ class Settings:
         priors: The priors of the kernel: "pooled" (the default) pulls lengthscales
             toward a common one and learns how similar the values of a categorical
             parameter are; "separate" has an unrelated lengthscale for every column,
-            including every category.
+            including every category; "wide" (the default without parameters) is like
+            "pooled", but with an additive kernel also allows for psychometric functions
+            much flatter or steeper than usual.
         stop: When to stop; None to leave that to the experimenter.
         goal: What the parameters should be good at; None for the reference context.
         catch_rate: The share of catch trials in between, at most a half.
@@ -126,7 +128,7 @@ class Settings:
     hyperparameters: Mapping[str, float | Sequence[float]] = field(default_factory=dict)
     combinations: str | Sequence[Sequence[float]] | None = None
     inference: str = "expectation propagation"
-    priors: str = "pooled"
+    priors: str | None = None
     stop: Stop | None = None
     goal: NamedGoal | None = None
     catch_rate: float = 0.0
@@ -144,6 +146,7 @@ class Settings:
         trials = max(MIN_INITIAL_TRIALS, 2 * num_variables)
         # A threshold alone is found sooner without quasi-random trials.
         self._fill_in("initial_trials", trials if self.space.parameters else 0)
+        self._fill_in("priors", "pooled" if self.space.parameters else "wide")
         check_settings(self)
         object.__setattr__(self, "kept_out", tuple(self.kept_out))
         if not isinstance(self.combinations, str | None):

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from botorch_binary_context.experiment.settings import Settings
 
 KERNELS = ("additive", "multiplicative", "product")
-PRIORS = ("pooled", "separate")
+PRIORS = ("pooled", "separate", "wide")
 #: The ways of inference by their names.
 INFERENCES: dict[str, type[Inference]] = {
     "expectation propagation": ExpectationPropagation,

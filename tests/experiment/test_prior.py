@@ -78,6 +78,37 @@ class TestCategories:
         assert float(K[0, 1] / K[0, 0]) < 0.01
 
 
+class TestThresholdOnly:
+    def test_wide_priors_are_the_default(self) -> None:
+        settings = Settings(NamedSpace([], [CONTEXT]))
+        assert settings.priors == "wide"
+        assert Settings(MANY).priors == "pooled"
+
+    def test_settings_that_say_so_keep_the_old_ones(self) -> None:
+        settings = Settings(NamedSpace([], [CONTEXT]), priors="pooled")
+        again = Settings.from_dict(settings.to_dict())
+        assert again.priors == "pooled"
+        mean: Any = make_prior(again)["mean"]
+        assert mean.slope.item() == pytest.approx(6.0)
+
+    def test_slopes(self) -> None:
+        """Wide priors allow for flatter functions, and for more of a difference."""
+        for kind, median, spread, variance in (
+            ("pooled", 6.0, 0.5, 4.0),
+            ("wide", 3.0, 1.0, 1.0),
+        ):
+            settings = Settings(NamedSpace([], [CONTEXT]), priors=kind)
+            prior: Any = make_prior(settings)
+            assert prior["mean"].slope.item() == pytest.approx(median)
+            density = prior["mean"].slope_prior
+            assert float(density.mean.log() - 0.5 * density.scale**2) == pytest.approx(
+                math.log(median)
+            )
+            assert float(density.scale) == pytest.approx(spread)
+            found = prior["covariance"].context_variance
+            assert found.item() == pytest.approx(variance)
+
+
 class TestHyperparameters:
     @pytest.mark.parametrize("settings", KINDS)
     def test_a_lengthscale_for_numbers_alone(self, settings: Settings) -> None:

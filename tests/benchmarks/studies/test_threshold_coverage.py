@@ -10,14 +10,20 @@ import torch
 from botorch.exceptions import InputDataError
 
 from benchmarks.studies import threshold_coverage
-from benchmarks.studies.threshold_coverage import format_rows, make_settings, simulate
+from benchmarks.studies.threshold_coverage import (
+    format_choice,
+    format_rows,
+    make_settings,
+    simulate,
+)
+from benchmarks.studies.threshold_priors import SlopePrior
 from botorch_binary_context.experiment.surrogate import Surrogate
 from botorch_binary_context.experiment.trial import Trial
 
 
 def test_simulate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threshold_coverage, "CHECKPOINTS", (2, 8))
-    frame = simulate(26, 12.0, subjects=3)
+    frame = simulate("wide", 26, 12.0, subjects=3)
     assert frame["trials"].to_list() == [2] * 3 + [8] * 3
     assert (frame["error"] < frame["width"]).sum() > 3
     early, late = (frame.filter(pl.col("trials") == n)["width"].sum() for n in (2, 8))
@@ -25,7 +31,7 @@ def test_simulate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_models_are_those_of_experiments() -> None:
-    settings = make_settings(2)
+    settings = make_settings("wide", 2)
     outcomes = {0.2: 0, 0.5: 0, 0.6: 1, 0.9: 1}
     trials = [
         Trial(i + 1, {"contrast": c}, ({},), "x", "now", "answered", passed)
@@ -44,6 +50,7 @@ def test_models_are_those_of_experiments() -> None:
 def test_format_rows() -> None:
     frame = pl.DataFrame(
         {
+            "priors": ["wide"] * 4,
             "alternatives": [2] * 4,
             "slope": [3.0] * 4,
             "trials": [20] * 4,
@@ -53,6 +60,17 @@ def test_format_rows() -> None:
         }
     )
     assert "| 75 ± 22 | 0.300 | 0.100 |" in format_rows(frame)
+
+
+def test_choice_has_the_best_priors_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threshold_coverage, "CHECKPOINTS", (6,))
+    monkeypatch.setattr(threshold_coverage, "CHOICE_SUBJECTS", 20)
+    monkeypatch.setattr(threshold_coverage, "CHOICE_SLOPES", (1.5,))
+    narrow = threshold_coverage.choose(SlopePrior(30.0, 0.1, 1.0, 25.0))
+    wide = threshold_coverage.choose(SlopePrior(2.0, 1.0, 1.0, 25.0))
+    lines = format_choice(pl.concat([narrow, wide])).splitlines()
+    assert lines[2].startswith("| 2 / 1 / 1 / 25 |")
+    assert lines[3].startswith("| 30 / 0.1 / 1 / 25 |")
 
 
 def test_report_without_results(tmp_path: Path) -> None:
