@@ -54,7 +54,7 @@ from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.rules import suggest
 
 NAME = "threshold-coverage"
-SUBJECTS = 40
+SUBJECTS = 30
 CHECKPOINTS = (20, 40)
 ALTERNATIVES = (2, 26)
 # In standard deviations of the noise, from the middle to an end of the range.
@@ -76,7 +76,7 @@ CANDIDATES = (
     SlopePrior(3.0, 1.5, 1.0, 25.0),
 )
 CHOICE_SLOPES = (2.5, 5.0, 10.0)
-CHOICE_SUBJECTS, CHOICE_SEED = 200, 7
+CHOICE_SUBJECTS, CHOICE_SEED = 100, 7
 
 
 def make_settings(priors: str, alternatives: int) -> Settings:

@@ -165,3 +165,32 @@ def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: Any, journal: str) -
     monkeypatch.setattr(Journal, "trials", interrupt)
     assert main(["status", journal]) == 130
     assert capsys.readouterr().err == "binary-context: interrupted\n"
+
+
+INTERRUPTED_IMPORT = """
+import sys
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupting())
+from botorch_binary_context.experiment.cli import main
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        ("botorch_binary_context.experiment.cli.program", ""),
+        ("botorch_binary_context.experiment.cli.questions", "interrupted"),
+        ("torch", "interrupted"),
+    ],
+)
+def test_interrupt_of_imports(module: str, message: str, journal: str) -> None:
+    command = [sys.executable, "-c", INTERRUPTED_IMPORT, module, "ask", journal]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 130
+    assert result.stderr == (f"binary-context: {message}\n" if message else "")
