@@ -87,7 +87,7 @@ def draw_optima(
         >>> draws.losses.mean(), draws.losses.quantile(0.9)
     """
     each = -(-num_draws // model.num_draws)
-    with torch.no_grad(), frozen(model.draws):
+    with torch.inference_mode(False), torch.no_grad(), frozen(model.draws):
         paths = draw_exact_paths(
             model.draws,
             each,

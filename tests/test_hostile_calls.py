@@ -15,14 +15,19 @@ from botorch_binary_context import (
     BINARY_RULES,
     DUEL_RULES,
     AtContext,
+    AveragedGP,
     BinaryGP,
     ContextSpace,
     PreferenceGP,
     ProbitLikelihood,
     SearchOptions,
+    draw_optima,
     draw_sample_paths,
     recommend,
+    recommend_for_contexts,
     suggest,
+    uncertainty_of_answer,
+    value_of_next_trial,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
 
@@ -149,6 +154,24 @@ def test_recommend_for_no_experiments() -> None:
     assert recommend(make_binary(0), SPACE, FAST).shape == (0, 2)
 
 
+POINTS = torch.tensor([[0.2, 0.3, 0.4], [0.9, 0.1, 0.5]]).double()
+COMPUTATIONS: dict[str, Callable[[LatentGP], Tensor]] = {
+    "posterior": lambda model: model.posterior(POINTS).mean,
+    "exact posterior": lambda model: model.exact_posterior(POINTS, 64).mean,
+    "averaged": lambda model: AveragedGP(model, 4).exact_posterior(POINTS, 64).mean,
+    "value of next trial": lambda model: value_of_next_trial(
+        model, SPACE, options=FAST
+    ),
+    "uncertainty": lambda model: uncertainty_of_answer(model, SPACE),
+    "for contexts": lambda model: recommend_for_contexts(model, SPACE, [0.2], FAST),
+    "losses": lambda model: (
+        draw_optima(
+            AveragedGP(model, 4), SPACE, recommend(model, SPACE, FAST), num_draws=8
+        ).losses
+    ),
+}
+
+
 class TestInferenceMode:
     @pytest.mark.parametrize(("rule", "make"), RULES)
     def test_suggest(self, rule: str, make: Callable[[], LatentGP]) -> None:
@@ -171,3 +194,18 @@ class TestInferenceMode:
         assert torch.allclose(found[0], expected)
         assert torch.allclose(found[1], trial)
         assert torch.allclose(found[2], expected)
+
+    @pytest.mark.parametrize("is_made_inside", [False, True])
+    @pytest.mark.parametrize("compute", COMPUTATIONS.values(), ids=COMPUTATIONS)
+    def test_what_follows_from_a_model(
+        self, compute: Callable[[LatentGP], Tensor], is_made_inside: bool
+    ) -> None:
+        """The same as outside, and what was kept can be used there afterwards."""
+        expected = compute(make_binary())
+        model = make_binary()
+        with torch.inference_mode():
+            if is_made_inside:
+                model = make_binary()
+            inside = compute(model)
+        assert torch.allclose(inside, expected)
+        assert torch.allclose(compute(model), expected)

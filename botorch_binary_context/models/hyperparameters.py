@@ -25,6 +25,7 @@ from torch.nn import Module, Parameter
 from torch.nn.functional import logsigmoid
 
 from botorch_binary_context.inference.exact import resample
+from botorch_binary_context.models.inference_mode import outside_inference_mode
 from botorch_binary_context.models.latent_gp import LatentGP
 
 # The step, in the logarithm, of the finite differences of gradients.
@@ -51,7 +52,11 @@ def draw_hyperparameters(
     Returns:
         A model of the same trials with batch shape ``num_draws x batch_shape``.
     """
-    model.eval()
+    with outside_inference_mode(model.eval()) as model:
+        return _draw(model, num_draws, seed)
+
+
+def _draw(model: LatentGP, num_draws: int, seed: int) -> LatentGP:
     coordinates = _Coordinates.of(model)
     center = coordinates.read(model)  # batch_shape x p
     if not center.shape[-1]:

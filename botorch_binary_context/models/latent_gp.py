@@ -10,7 +10,8 @@ the data and gives the posterior of any functional of ``f``, for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Self
 
 import torch
@@ -139,7 +140,7 @@ class LatentGP(PriorModel):
             return self._approximate()
         if self._approximation is None:
             attached = any(trials.requires_grad for trials in self.train_inputs)
-            with torch.set_grad_enabled(attached and torch.is_grad_enabled()):
+            with _keepable(attached and torch.is_grad_enabled()):
                 approximation = self._approximate()
             if attached != approximation.weights.requires_grad:
                 return approximation
@@ -384,10 +385,12 @@ class LatentGP(PriorModel):
             approximation.as_sites(),
         )
         warm = self._warm_samples.get(key)
-        if warm is None:
-            samples = sample_contrasts(*data, num_samples, seed)
-        else:
-            samples = extend_samples(*data, *warm, seed=seed)
+        with _keepable(torch.is_grad_enabled()):
+            if warm is None:
+                samples = sample_contrasts(*data, num_samples, seed)
+            else:
+                samples = extend_samples(*data, *warm, seed=seed)
+            _ = samples.coordinates  # are kept, too
         self._samples[key] = samples
         return samples
 
@@ -427,3 +430,10 @@ class LatentGP(PriorModel):
         """
         self._check_output_indices(idcs)
         return self
+
+
+@contextmanager
+def _keepable(grad: bool) -> Iterator[None]:
+    """Compute what is kept, so that it can be used outside inference mode, too."""
+    with torch.inference_mode(False), torch.set_grad_enabled(grad):
+        yield

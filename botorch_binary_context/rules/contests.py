@@ -22,6 +22,7 @@ from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.feasibility import Feasibility
 from botorch_binary_context.likelihoods.best_of import winner_probabilities
 from botorch_binary_context.models.best_of_gp import contests
+from botorch_binary_context.models.inference_mode import outside_inference_mode
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.batching import expand_batch
 from botorch_binary_context.numerics.optim import SearchOptions, maximize
@@ -88,7 +89,12 @@ def suggest_contest(
     if feasibility is not None:
         check_kind("feasibility", feasibility, Feasibility)
     space = match_space(space, model.eval())
-    with manual_seed(seed), frozen(model), torch.no_grad():
+    with (
+        manual_seed(seed),
+        outside_inference_mode(model) as model,
+        frozen(model),
+        torch.no_grad(),
+    ):
         if pending is not None:
             model = _await(model, pending)
         best = recommend(model, space, options, seed, feasibility=feasibility)

@@ -22,6 +22,7 @@ from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
 )
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.goals import AtReference, Goal, LinearGoal
+from botorch_binary_context.models.inference_mode import outside_inference_mode
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import SearchOptions, maximize
 from botorch_binary_context.rules.suggestion import frozen, recommend
@@ -58,7 +59,12 @@ def value_of_next_trial(
     goal = AtReference() if goal is None else goal
     space = match_space(space, model.eval())
     trials = TrialSpace(space, model.functional)
-    with manual_seed(seed), frozen(model), torch.no_grad():
+    with (
+        manual_seed(seed),
+        outside_inference_mode(model) as model,
+        frozen(model),
+        torch.no_grad(),
+    ):
         if isinstance(goal, LinearGoal):
             nested = MomentMatchedKnowledgeGradient(model, space, goal=goal)
             variables, _ = maximize_knowledge_gradient(
@@ -97,7 +103,7 @@ def uncertainty_of_answer(
     goal = AtReference() if goal is None else goal
     space = match_space(space, model.eval())
     best = recommend(model, space, goal=goal)
-    with frozen(model), torch.no_grad():
+    with outside_inference_mode(model) as model, frozen(model), torch.no_grad():
         _, variance = goal.moments(model, space, best)
     return 2 * NormalDist().inv_cdf((1 + credible) / 2) * variance.sqrt()
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +33,7 @@ from botorch_binary_context.feasibility import Feasibility
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.goals import AtContext, AtReference, Goal, ThresholdMap
 from botorch_binary_context.goals.base import match_contexts, read_contexts
+from botorch_binary_context.models.inference_mode import outside_inference_mode
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.numerics.optim import SearchOptions, maximize
@@ -115,7 +115,7 @@ def suggest(
         check_kind("safe", safe, Safety)
     if feasibility is not None:
         check_kind("feasibility", feasibility, Feasibility)
-    with _without_inference_mode(model) as model:
+    with outside_inference_mode(model) as model:
         model, choose = _find_rule(model, rule)
         space = match_space(space, model)
         given = None
@@ -274,7 +274,7 @@ def recommend(
     """
     _check_arguments(model, space, options, seed, goal)
     goal = AtReference() if goal is None else goal
-    with _without_inference_mode(model) as model:
+    with outside_inference_mode(model) as model:
         space = match_space(space, model.eval())
         with frozen(model), torch.no_grad():
             if constraints is not None:
@@ -329,16 +329,6 @@ def _check_arguments(
         check_kind("goal", goal, Goal)
 
 
-@contextmanager
-def _without_inference_mode(model: LatentGP) -> Iterator[LatentGP]:
-    """The model, or a copy that supports gradients if it was made in inference mode."""
-    with torch.inference_mode(False):
-        tensors = [*model.parameters(), *model.buffers(), model.datapoints]
-        if any(tensor.is_inference() for tensor in tensors):
-            model = deepcopy(model)
-        yield model
-
-
 def recommend_for_contexts(
     model: LatentGP,
     space: ContextSpace,
@@ -366,7 +356,7 @@ def recommend_for_contexts(
     rows = rows.reshape(len(rows), *[1] * len(model.batch_shape), -1)
     goal = AtContext(rows)
     shape = torch.Size([len(rows), *model.batch_shape])
-    with frozen(model), torch.no_grad():
+    with outside_inference_mode(model) as model, frozen(model), torch.no_grad():
         return maximize(
             lambda x: goal.mean(model, space, x),
             space.parameter_bounds,
