@@ -39,6 +39,7 @@ UPWARDS = {("models/matheron_paths.py", f"{PACKAGE}.sampling.paths")}
 MODEL_SEAM = {
     "best_of_gp",
     "functional_values",
+    "inference_mode",
     "latent_gp",
     "mixed_gp",
     "validation",

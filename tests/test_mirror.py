@@ -54,6 +54,7 @@ INTERIORS = {
     ),
     "experiment/test_session.py": ("experiment/chooser.py", "experiment/notes.py"),
     "experiment/test_sharing.py": ("experiment/computing.py",),
+    "experiment/test_settings.py": ("experiment/settings_checks.py",),
     "experiment/test_stopping.py": ("experiment/summary.py",),
     "experiment/test_variables.py": ("experiment/ranges.py",),
     "goals/test_acquisition.py": (
@@ -74,6 +75,7 @@ INTERIORS = {
     "likelihoods/test_learned_rates.py": ("likelihoods/priors.py",),
     "likelihoods/test_probit.py": ("likelihoods/probit_terms.py",),
     "models/test_best_of_gp.py": ("likelihoods/best_of.py",),
+    "models/test_extension.py": ("models/conditioning.py",),
     "models/test_hyperparameters.py": ("models/averaged_gp.py",),
     "models/test_inducing_gp.py": ("inference/inducing.py",),
     "models/test_latent_gp.py": ("models/trial_model.py",),
@@ -106,7 +108,11 @@ INTERIORS = {
     ),
     "sampling/test_paths.py": ("models/matheron_paths.py",),
     "test_docs.py": ("exports.py", "lazy.py"),
-    "test_hostile_calls.py": ("checks.py", "errors.py"),
+    "test_hostile_calls.py": (
+        "checks.py",
+        "errors.py",
+        "models/inference_mode.py",
+    ),
     "web/test_api.py": (
         "web/ahead.py",
         "web/app.py",

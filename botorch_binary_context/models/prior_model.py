@@ -13,12 +13,12 @@ from torch import Tensor
 
 from botorch_binary_context.functionals import VALUE, Functional
 from botorch_binary_context.likelihoods.best_of import ContestLikelihood, shared_noise
-from botorch_binary_context.models.trial_model import TrialModel
+from botorch_binary_context.models.conditioning import ConditionedModel
 from botorch_binary_context.numerics.batching import fold
 from botorch_binary_context.numerics.covariance import covariance, variance
 
 
-class PriorModel(TrialModel):
+class PriorModel(ConditionedModel):
     r"""Prior moments of the latent function at points and of the training contrasts.
 
     Points are already transformed, unlike the arguments of the posterior.
