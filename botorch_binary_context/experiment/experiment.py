@@ -261,9 +261,9 @@ class Experiment(Logbook):
                 self._hyperparameters(state)  # counts as recently used
                 return question
         learned = self._hyperparameters(state)
-        # A given context need not be one of the levels.
-        levels = not given.context
-        model = self._models.at(state, learned, self._due(state), levels=levels)
+        model = self._models.at(state, learned, self._due(state))
+        if given.context:
+            model = self._models.between_levels(model, state)
         rows = self._surrogate.rows(state.waiting)
         feasible = self._chooser.feasibility(state)
         return self._chooser.by_rule(model, state.next_number, rows, given, feasible)

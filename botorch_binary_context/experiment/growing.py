@@ -55,16 +55,13 @@ class GrowingModel:
         # The latest first.
         self._kept: deque[_Grown] = deque(maxlen=MAX_KEPT)
 
-    def at(
-        self, state: State, learned: Hyperparameters, due: int | None, levels: bool
-    ) -> LatentGP:
+    def at(self, state: State, learned: Hyperparameters, due: int | None) -> LatentGP:
         r"""The model of the answers at a moment.
 
         Args:
             state: What the journal holds, or what it may hold.
             learned: The hyperparameters that are not fixed.
             due: From how many of the answers they were learned, if from any.
-            levels: Whether the model knows only the levels of contexts, to choose one.
 
         Returns:
             The model, in ``eval`` mode. It is not to be changed.
@@ -73,8 +70,7 @@ class GrowingModel:
         first = first_step(len(answers), due)
         if self._surrogate.settings.drift is not None:
             first = len(answers)  # each answer makes all others older
-        rows = self._surrogate.answered_rows(answers)
-        shown = torch.cat([rows, self._surrogate.rows(state.waiting)]).flatten(0, -2)
+        shown = self._shown(state)
         grown = self._find(answers, learned, first)
         if grown is None:
             begin = answers[:first]
@@ -85,8 +81,27 @@ class GrowingModel:
             grown = self._keep(self._grow(grown, answers[: number + 1]))
         if not state.is_supposed:
             self._kept = deque([grown], MAX_KEPT)  # the others take memory
-        self._show(grown.model, shown, levels)
+        self._show(grown.model, shown, levels=True)
         return grown.model
+
+    def between_levels(self, model: LatentGP, state: State) -> LatentGP:
+        r"""A model for contexts that are given and need not be one of the levels.
+
+        Args:
+            model: What :meth:`at` returned last.
+            state: What the journal holds.
+
+        Returns:
+            The same model, which knows all contexts until :meth:`at` is called again.
+        """
+        self._show(model, self._shown(state), levels=False)
+        return model
+
+    def _shown(self, state: State) -> Tensor:
+        """The rows of all trials that were asked."""
+        rows = self._surrogate.answered_rows(state.answered)
+        waiting = self._surrogate.rows(state.waiting)
+        return torch.cat([rows, waiting]).flatten(0, -2)
 
     def _find(
         self, answers: Sequence[Trial], learned: Hyperparameters, first: int

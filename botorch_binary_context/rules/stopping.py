@@ -113,23 +113,24 @@ class StoppingRule:
     r"""Stop when another trial is not worth it, or when the answer is certain enough.
 
     Attributes:
-        least_value: Stop when no trial is expected to add more than this.
+        value: Stop when no trial is expected to add more than this, as ``value`` of
+            the :class:`~botorch_binary_context.experiment.Stop` of experiments.
         width: Stop when the interval of the answer is no wider than this.
         credible: The probability of that interval.
 
     Example:
-        >>> rule = StoppingRule(least_value=0.01)
+        >>> rule = StoppingRule(value=0.01)
         >>> rule.is_met(model, space)
     """
 
-    least_value: float | None = None
+    value: float | None = None
     width: float | None = None
     credible: float = 0.9
 
     def __post_init__(self) -> None:
-        if self.least_value is None and self.width is None:
+        if self.value is None and self.width is None:
             raise InputDataError(
-                "Expected ``least_value`` or ``width`` to be given, but got neither."
+                "Expected ``value`` or ``width`` to be given, but got neither."
             )
 
     def is_met(
@@ -150,6 +151,6 @@ class StoppingRule:
         if self.width is not None:
             uncertainty = uncertainty_of_answer(model, space, goal, self.credible)
             met = met | (uncertainty <= self.width)
-        if self.least_value is not None:
-            met = met | (value_of_next_trial(model, space, goal) <= self.least_value)
+        if self.value is not None:
+            met = met | (value_of_next_trial(model, space, goal) <= self.value)
         return met

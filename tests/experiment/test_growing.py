@@ -80,10 +80,10 @@ def test_the_way_does_not_matter(settings: Settings, tmp_path: Path) -> None:
         other = replace(state.answered[-1], status="pending", outcome=None)
         before = replace(state, told=state.told[:-1], pending=[other])
         outcome = 1 - (state.answered[-1].outcome or 0)
-        steady.at(before.suppose(number, outcome), {}, None, levels=True)
-        grown = posterior(steady.at(state, {}, None, levels=True), X)
+        steady.at(before.suppose(number, outcome), {}, None)
+        grown = posterior(steady.at(state, {}, None), X)
         if i % 4 == 3:
-            fresh = GrowingModel(surrogate).at(state, {}, None, levels=True)
+            fresh = GrowingModel(surrogate).at(state, {}, None)
             assert torch.equal(grown, posterior(fresh, X))
             alone = surrogate.model(state.answered, {}, levels=True)
             torch.testing.assert_close(grown, posterior(alone, X), rtol=1e-3, atol=1e-4)
@@ -96,12 +96,12 @@ def test_corrections(tmp_path: Path) -> None:
     surrogate = Surrogate(settings)
     models = GrowingModel(surrogate)
     X = surrogate.rows(states[-1].answered)
-    first = posterior(models.at(states[-1], {}, None, levels=True), X)
+    first = posterior(models.at(states[-1], {}, None), X)
     changed = list(states[-1].answered)
     changed[2] = replace(changed[2], outcome=1 - (changed[2].outcome or 0))
     corrected = replace(states[-1], told=changed)
     for state, learned in ((corrected, {}), (states[-1], {"lengthscale": 0.1})):
-        found = posterior(models.at(state, learned, None, levels=True), X)
+        found = posterior(models.at(state, learned, None), X)
         alone = posterior(surrogate.model(state.answered, learned, levels=True), X)
         torch.testing.assert_close(found, alone, rtol=1e-3, atol=1e-4)
         assert not torch.allclose(found, first, rtol=1e-2)
@@ -111,7 +111,7 @@ def test_only_real_models_are_kept(tmp_path: Path) -> None:
     states = make_states(tmp_path / "j", unmodelled(), 6)
     models = GrowingModel(Surrogate(unmodelled()))
     for state in states:
-        models.at(state, {}, None, levels=True)
+        models.at(state, {}, None)
         assert len(models._kept) == 1
 
 

@@ -235,14 +235,14 @@ class TestStopping:
         value = float(value_of_next_trial(model, WIDE))
         width = float(uncertainty_of_answer(model, WIDE))
         for rule, expected in (
-            (StoppingRule(least_value=1.01 * value), True),
-            (StoppingRule(least_value=0.99 * value), False),
+            (StoppingRule(value=1.01 * value), True),
+            (StoppingRule(value=0.99 * value), False),
             (StoppingRule(width=1.01 * width), True),
             (StoppingRule(width=0.99 * width), False),
             (StoppingRule(0.99 * value, 1.01 * width), True),
         ):
             assert bool(rule.is_met(model, WIDE)) is expected
-        with pytest.raises(InputDataError, match="``least_value`` or ``width``"):
+        with pytest.raises(InputDataError, match="``value`` or ``width``"):
             StoppingRule()
 
 
