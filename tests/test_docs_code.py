@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import botorch_binary_context
-from botorch_binary_context import BINARY_RULES, DUEL_RULES
+from botorch_binary_context import BINARY_RULES, DUEL_RULES, BinaryGP
 from botorch_binary_context.experiment.cli.program import _make_parser
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -93,3 +93,20 @@ def test_cheat_sheet_names_what_exists() -> None:
     assert classes <= set(botorch_binary_context.__all__)
     commands = set(re.findall(r"^binary-context (\w+)", text, flags=re.MULTILINE))
     assert commands <= set(re.findall(r"[a-z]+", _make_parser().format_help()))
+
+
+@pytest.mark.parametrize("name", ["cheat_sheet.md", "llms.txt"])
+def test_functions_and_classes_that_are_named_exist(name: str) -> None:
+    text = (DOCS / name).read_text(encoding="utf-8")
+    called = set(re.findall(r"\b([A-Za-z_]\w+)\(", text))
+    known = {*botorch_binary_context.__all__, *dir(BinaryGP)}
+    assert {"suggest", "recommend", "psychometric_gp"} <= called
+    assert called <= known
+
+
+def test_every_link_of_llms_txt_leads_to_a_page() -> None:
+    text = (DOCS / "llms.txt").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([\w/]+)\.html\)", text)
+    assert len(links) > 10
+    for link in links:
+        assert (DOCS / f"{link}.md").is_file(), link
