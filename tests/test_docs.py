@@ -233,6 +233,19 @@ class TestStudies:
         assert set(STUDY.findall(read(page))) <= {*STUDIES, *OWN_STUDIES}
 
 
+def test_example_of_the_experiment_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = re.findall(
+        r"```python\n(.*?)```", read(DOCS / "api/experiment.md"), re.S
+    )
+    names: dict[str, Any] = {}
+    exec(compile(block, "experiment.md", "exec"), names)
+    assert "sphere" in capsys.readouterr().out
+    assert names["trial"].id == 2
+
+
 def test_settings_of_the_experiment_page(tmp_path: Path) -> None:
     (text,) = re.findall(r"```toml\n(.*?)```", read(DOCS / "api/experiment.md"), re.S)
     path = tmp_path / "eye.toml"
