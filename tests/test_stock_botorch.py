@@ -368,6 +368,14 @@ class TestModelLists:
         )
         optimize(acqf)
 
+    def test_labels_need_a_list_without_a_joint_gaussian(self) -> None:
+        models = [random_model(BinaryLaplaceGP), random_model(BinaryLaplaceGP)]
+        X = uniform(5, 2)
+        posterior: Any = ModelList(*models).posterior(X, observation_noise=True)
+        assert posterior.mean.shape == (5, 2)
+        with pytest.raises(AttributeError, match="``ModelList`` instead of"):
+            ModelListGP(*models).posterior(X, observation_noise=True)
+
     def test_subset(self) -> None:
         models = self.models()
         subset = ModelList(*models).subset_output([1])

@@ -9,6 +9,7 @@ with samples from the joint latent posterior.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -53,6 +54,14 @@ class LabelPosterior(Posterior):
     def dtype(self) -> torch.dtype:
         """The dtype of the samples."""
         return self.contrast.dtype
+
+    @property
+    def distribution(self) -> NoReturn:
+        """Not available: labels are not Gaussian."""
+        raise AttributeError(
+            "Expected a Gaussian posterior, but got that of labels, which has no "
+            "``distribution``: use ``ModelList`` instead of ``ModelListGP``."
+        )
 
     @property
     def mean(self) -> Tensor:
