@@ -18,6 +18,15 @@
 # is put the robot in front of a step and see whether it gets up: one bit. But *we
 # choose how high the step is*, and that decides how much the bit is worth.
 #
+# The whole experiment is a loop of two lines:
+#
+# ```python
+# for _ in range(35):
+#     trial = suggest(model, space)  # a setting, and how high a step to test it on
+#     model = model.condition_on_observations(trial, run_test(trial))
+# best = recommend(model, space)
+# ```
+#
 # In this tutorial you will
 #
 # 1. see what a test tells at each difficulty, and why the best difficulty depends on
@@ -134,10 +143,10 @@ for setting, height in zip(settings.tolist(), climbable_height(settings), strict
 #
 # `ContextSpace` says which column is the context, and in which *reference context* `s₀`
 # the robot is to be good in the end (here 10 cm). `psychometric_gp` is a model that can
-# be used before anything was fitted: `f(s, x) = a s + b(x)`, where a Gaussian process
-# `b` says how the parameters shift the curve. `harder=True` says that tests get harder
-# as `s` rises; without it they get easier, as larger letters do. It begins with five
-# trials at random.
+# be used before anything has been fitted: `f(s, x) = a s + b(x)`, where a Gaussian
+# process `b` says how the parameters shift the curve. `harder=True` says that tests get
+# harder as `s` rises; without it they get easier, as larger letters do. It begins with
+# five trials at random.
 
 # %%
 bounds = torch.tensor([[0.0, 0.0, 0.0], [20.0, 1.0, 1.0]])
@@ -155,10 +164,10 @@ first_model = psychometric_gp(trials, run_test(trials), space, harder=True)
 # %% [markdown]
 # ## One experiment
 #
-# A loop of two lines makes an experiment. The rule `ts-ald` first draws a function from
-# the posterior and takes the parameters that maximize it at `s₀` (Thompson sampling).
-# Then it takes the difficulty at which the outcome tells most about a robot with these
-# parameters ("active learning by disagreement").
+# Now the loop of two lines. The rule `ts-ald` first draws a function from the posterior
+# and takes the parameters that maximize it at `s₀` (Thompson sampling). Then it takes
+# the difficulty at which the outcome tells most about a robot with these parameters
+# ("active learning by disagreement").
 
 # %%
 model = first_model
@@ -230,7 +239,7 @@ _ = axes[2].set_title("what the model believes at the end", size="medium")
 # model believes in, with 90 % bands, for the three settings of the first figure. They
 # are in the right order, with the best setting still underrated. The true curves
 # (dotted) are steeper: the slope is a cautious default, which more trials or a fit of
-# the hyperparameters would mend.
+# the hyperparameters would correct.
 
 # %% [markdown]
 # ## Does the choice of the difficulty pay? Twenty robots at once
@@ -320,7 +329,7 @@ _ = right.legend()
 # - Your own system: replace `run_test` by your experiment and `space` by its box. If
 #   one of `k` answers is right by chance, pass `guess_rate=1/k` to `psychometric_gp`.
 # - Hyperparameters are learned the BoTorch way:
-#   `fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))`.
+#   `fit_gpytorch_mll(ApproximateMarginalLogLikelihood(model.likelihood, model))`.
 # - Other rules are other names: see `BINARY_RULES`; `ucb-ald`, the default, takes an
 #   upper confidence bound, `cbkg` is the knowledge gradient, `cjes` asks about the
 #   optimum itself.

@@ -256,8 +256,8 @@ _ = figure.colorbar(points, ax=axes, label="context s of the duel", shrink=0.8)
 # setting that it would recommend now. KSS proposes pairs of settings that may both be
 # the best. MUC has the recommended setting challenged, always by the same challenger.
 # BALD picks one pair at the edge of the box, whether or not it could win. Except for
-# random duels, the color (context) is that of `s = 1`: nobody told the rules that this
-# is the most revealing context.
+# random duels, the color (context) is that of `s = 1`: the rules found out by
+# themselves that this is the most revealing context.
 
 # %% [markdown]
 # ## One experiment
@@ -290,7 +290,7 @@ handles, _ = right.get_legend_handles_labels()
 _ = right.legend(handles, ["first preferred", "second preferred"])
 
 # %% [markdown]
-# **What to see.** The duels (grey lines from the winner, above, to the loser, below)
+# **What to see.** The duels (gray lines from the winner, above, to the loser, below)
 # have settings from everywhere challenge the one that is recommended, which is the
 # second side of a duel and wins most of the time. They gather on the optimum: it is
 # found there, although the height of far-off settings remains uncertain. The dashed
@@ -367,7 +367,7 @@ _ = ax.set_title("mean over listeners ± standard error")
 # Here the best context happens to be the same for nearly all duels that matter. One
 # could have fixed `s = 1` by hand, had one known that the context only scales the
 # value. The rule finds it from the model alone. In `01_quickstart.py` the best context
-# depends on the setting, and nobody could have fixed it.
+# depends on the setting, and could not have been fixed in advance.
 
 # %% [markdown]
 # ## Where to go next

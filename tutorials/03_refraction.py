@@ -14,14 +14,14 @@
 # # Refraction: a prescription from letters read or not read
 #
 # A patient looks through a trial lens at a letter, and reads it or does not. Which
-# sphere and cylinder let the patient see best? Acuity itself cannot be asked for. But
-# the size of every letter is ours to choose, and that decides what an answer is worth.
+# sphere and cylinder let the patient see best? We cannot ask for the acuity itself. But
+# we choose the size of every letter, and that decides what an answer is worth.
 #
 # In this tutorial you will
 #
 # 1. meet the simulated patient of the paper's section 5;
-# 2. compare a surrogate that was fitted to another patient with two that were fitted to
-#    nobody, one of which knows what optics says of lenses;
+# 2. compare a surrogate that was tuned on another patient with two untuned ones, one of
+#    which knows the optics of lenses;
 # 3. follow one examination, from the first letter to the prescription;
 # 4. compare letter sizes that are chosen with letter sizes at random.
 
@@ -35,8 +35,8 @@ from gpytorch.kernels import RBFKernel, ScaleKernel
 
 from botorch_binary_context import (
     AdditiveContextKernel,
+    ApproximateMarginalLogLikelihood,
     BinaryLaplaceGP,
-    LaplaceMarginalLogLikelihood,
     psychometric_gp,
     recommend,
     should_learn,
@@ -104,17 +104,17 @@ plt.show()
 # prescription (0, 0)*. For a slope of 5 that gives lengthscales of 2.8 and 3.6
 # diopters. Our patient needs something else.
 #
-# `psychometric_gp` is a model that was fitted to nobody: it leaves the level of the
-# performance open by a constant in its kernel, knows that large letters are easy and
-# that letters can be guessed, and is to learn its slope, output scale and lengthscales
-# as the answers come in. `should_learn` is a schedule for that.
+# `psychometric_gp` is an untuned model: a constant in its kernel allows for any overall
+# performance, it knows that large letters are easy and that letters can be guessed, and
+# it learns its slope, output scale and lengthscales as the answers come in.
+# `should_learn` is a schedule for that.
 #
 # It has a lengthscale for the sphere and one for the cylinder, though the valley above
 # is oblique. Optics knows better coordinates: the spherical equivalent `M = S + C/2`
 # and the cross-cylinder `J = C/2`, the *power vector* of a lens. Blur is `√(M² + J²)`,
 # the same in all directions. `POWER_VECTOR` has the two combinations as the rows of a
 # matrix, and `psychometric_gp(..., combinations=POWER_VECTOR)` has its lengthscales
-# along them. Any linear combinations will do, where your own system has natural ones.
+# along them. Any other linear combinations that suit your own system work, too.
 #
 # We examine many patients at once, with prescriptions anywhere within 3 diopters; the
 # first is the one above.
@@ -131,7 +131,7 @@ def fitted_to_another(trials, answers):
     return BinaryLaplaceGP(trials, answers, covar_module=kernel)
 
 
-def fitted_to_nobody(trials, answers, combinations=None):
+def untuned(trials, answers, combinations=None):
     """The package's default for psychometric functions; it knows the guess rate."""
     return psychometric_gp(
         trials, answers, space, guess_rate=1 / 26, combinations=combinations
@@ -140,12 +140,12 @@ def fitted_to_nobody(trials, answers, combinations=None):
 
 def of_power_vectors(trials, answers):
     """The same, which knows how sphere and cylinder act together."""
-    return fitted_to_nobody(trials, answers, combinations=POWER_VECTOR)
+    return untuned(trials, answers, combinations=POWER_VECTOR)
 
 
 def learn(model):
     """Learn the hyperparameters from the answers so far, under their priors."""
-    fit_gpytorch_mll(LaplaceMarginalLogLikelihood(model.likelihood, model))
+    fit_gpytorch_mll(ApproximateMarginalLogLikelihood(model.likelihood, model))
 
 
 def examine(make_model, rule, learns=True):
@@ -169,13 +169,13 @@ prescriptions = 6 * torch.rand(NUM_PATIENTS, 2) - 3
 prescriptions[0] = patient.prescription
 patients = RefractionProblem(slope=5.0, prescription=prescriptions)
 _, another = examine(fitted_to_another, "ts-ald", learns=False)
-_, nobody = examine(fitted_to_nobody, "ts-ald")
+_, learning = examine(untuned, "ts-ald")
 model, vectors = examine(of_power_vectors, "ts-ald")
 
 figure, ax = plt.subplots(figsize=(7, 4.2), layout="constrained")
 surrogates = {
     "fitted to another patient": another,
-    "fitted to nobody, learning": nobody,
+    "untuned, learning": learning,
     "the same, of power vectors": vectors,
 }
 for label, acuity in surrogates.items():
@@ -187,11 +187,11 @@ ax.set(yscale="log")
 
 # %% [markdown]
 # **What to see.** The same rule with three surrogates, mean and standard error over the
-# patients. Both that were fitted to nobody leave the one that was fitted to somebody
-# else far behind. Power vectors are ahead between 30 and 55 letters here, and their
-# worst patient is better off at the end. Which change matters how much, with more
-# letters and other rules, is what the study `refraction-steps` asks: there, with this
-# rule, power vectors nearly halve the mean acuity after 150 letters.
+# patients. Both untuned ones leave the one that was tuned on another patient far
+# behind. Power vectors are ahead between 15 and 35 letters here, and their worst
+# patient is better off at the end. The study `refraction-steps` shows which change
+# matters how much, with more letters and other rules: there, with this rule, power
+# vectors nearly halve the mean acuity after 150 letters.
 #
 # ## One examination
 #
@@ -217,10 +217,10 @@ plt.show()
 # %% [markdown]
 # **What to see.** *Left:* the probability of reading a letter of 0.5 logMAR through
 # each lens, and the trials. The model has found the valley of the first figure and how
-# it lies; the recommended lens (star, behind the plus) is close to the prescription
-# (plus). *Middle:* the letters become smaller as the lens becomes better: the
-# informative size follows the acuity. *Right:* the psychometric curves that the model
-# has learned, with 90 % bands: what it knows of other lenses is vague.
+# it lies; the recommended lens (star) is close to the prescription (plus). *Middle:*
+# the letters become smaller as the lens becomes better: the informative size follows
+# the acuity. *Right:* the psychometric curves that the model has learned, with 90 %
+# bands: what it knows of other lenses is vague.
 #
 # The prescription, in quarters of a diopter as an optometrist writes it:
 
@@ -234,7 +234,8 @@ print(f"with it the patient sees 20/{20 * 10**acuity:.0f} ({acuity:.3f} logMAR)"
 # ## Does the letter size matter?
 #
 # The same model and the same way to choose the lens, with the size of every letter
-# drawn at random.
+# drawn at random. (If a warning appears, the answers of some patient fit two very
+# different lenses; expectation propagation then gives a cautious approximation.)
 
 # %%
 _, at_random = examine(of_power_vectors, "ts-random")
@@ -248,7 +249,7 @@ for label, acuity in (("chosen", vectors), ("at random", at_random)):
 
 # %% [markdown]
 # **What to see.** Most random letters are far too large or far too small for the lens
-# at hand, and their answers were certain before they were given.
+# at hand, so the answer was certain in advance.
 #
 # ## Where to go next
 #

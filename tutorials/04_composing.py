@@ -14,19 +14,20 @@
 # # Composing with BoTorch: parts that fit together
 #
 # The models of this package are BoTorch models, and what they are made of are GPyTorch
-# kernels and means. So parts can be exchanged one by one, for stock parts or for your
-# own. In this tutorial you will
+# kernels and means. So parts can be replaced one by one, by stock parts or by your own.
+#
+# In this tutorial you will
 #
 # 1. put a pass/fail model into stock acquisition functions and `optimize_acqf`;
-# 2. use a pass/fail model as a *constraint*: the fastest robot that still gets up the
+# 2. use a pass/fail model as a *constraint*: the fastest robot that still climbs the
 #    step;
 # 3. build a kernel for a context of your own, a compass direction;
 # 4. write a rule of your own, one function and one row of a table, and race it against
 #    `ucb-ald`.
 #
-# A robot like that of `01_quickstart.py` helps us again. A trial is `z = (s, x)`, with
-# the height `s` of a step (the context) and the parameters `x`, stiffness and stride.
-# The robot gets up with probability `Φ(f(z))`.
+# The example is again a robot like that of `01_quickstart.py`. A trial is `z = (s, x)`,
+# with the height `s` of a step (the context) and the parameters `x`, stiffness and
+# stride. The robot gets up with probability `Φ(f(z))`.
 
 # %%
 import os
@@ -167,7 +168,7 @@ for ax, name in zip(axes, list(functions)[1:], strict=True):
 # height. Two upper confidence bounds, of the probability and of the latent function;
 # BALD, which wants to know everything; and joint entropy search, which wants to know
 # where the optimum is. With `observation_noise=True` the posterior is that of labels,
-# a `LabelPosterior`, whose mean is the probability to pass.
+# a `LabelPosterior`, whose mean is the probability of a pass.
 
 # %%
 own = {
@@ -193,7 +194,7 @@ print(f"suggest, with a quick search {suggest(model, space, 'cjes', quick, seed=
 # meant to choose the setting at a reference height, and leave the height to BALD. The
 # two that are about information take steps that may be passed or not.
 #
-# What is not a function but a part of the model is given to it:
+# Assumptions about the test are parts of the model:
 # `BinaryLaplaceGP(trials, outcomes, likelihood=ProbitLikelihood(guess_rate=1/4,
 # lapse_rate=0.02), mean_module=LinearContextMean([0], slope=5.0))` models a test with
 # four alternatives and a subject whose attention lapses at times.
@@ -226,7 +227,7 @@ print(f"passed: {easy:.2f} of easy tests, {hard:.2f} of hard ones")
 
 # %%
 def speed(x):
-    """Metres per second."""
+    """Meters per second."""
     return 1 + 0.8 * x[..., 0] + 1.5 * x[..., 1]
 
 
@@ -357,8 +358,8 @@ _ = axes[2].legend(fontsize="small")
 # that the model gives to a pass is somewhat lower than 0.9 (printed). The setting that
 # is best on average (diamond) keeps a distance from the edge. *Right:* when the
 # parameters have been chosen, the step follows what the setting can do (black): there
-# pass and fail are about equally likely, and tell most about where the edge is. The
-# last ten settings all climb 12 to 14 cm, which is near the edge.
+# pass and fail are about equally likely, and tell most about where the edge is. Most
+# of the last settings climb 10 to 15 cm, which is near the edge.
 
 # %% [markdown]
 # ## A context kernel of your own
@@ -459,25 +460,25 @@ _ = figure.colorbar(filled, ax=axes, label="probability to stay upright")
 # the context: a row of the table `BINARY_RULES`. We keep the second stage,
 # `most_informative`, and write the first: the parameters of the largest *expected
 # improvement* of the latent function at the reference, over the best of the parameters
-# tried so far. The improvement is BoTorch's; `search` has the model, the space, and
-# `maximize_parameters`, which looks for the best parameters of every element of a batch
-# of models.
+# tried so far. The improvement is BoTorch's; `selection` has the model, the space, and
+# `maximize_parameters`, which finds the best parameters for every model of a batch.
 
 
 # %%
-def by_expected_improvement(search):
+def by_expected_improvement(selection):
     """Parameters of the largest expected improvement in the reference context."""
-    tried = search.space.parameters(search.model.original_datapoints)
-    at_reference = search.space.at_reference(tried)
-    best_f = search.model.posterior(at_reference).mean.amax(dim=-2)  # batch_shape x 1
-    return search.maximize_parameters(LogExpectedImprovement(search.model, best_f))
+    tried = selection.space.parameters(selection.model.original_datapoints)
+    at_reference = selection.space.at_reference(tried)
+    model = selection.model
+    best_f = model.posterior(at_reference).mean.amax(dim=-2)  # batch_shape x 1
+    return selection.maximize_parameters(LogExpectedImprovement(model, best_f))
 
 
 BINARY_RULES["ei-ald"] = TwoStages(by_expected_improvement, most_informative)
 
 # %% [markdown]
-# That was all: `suggest(model, space, rule="ei-ald")` works, also for batches. A race
-# on a batch of robots that all differ:
+# That is all: `suggest(model, space, rule="ei-ald")` works, also for batches. Here is a
+# race on a batch of robots that all differ:
 
 # %%
 num_robots, num_trials = (3, 3) if SMOKE_TEST else (16, 30)
@@ -513,10 +514,11 @@ ax.set(ylabel="cm below the robot's best", title="mean over robots ± standard e
 _ = ax.set_ylim(bottom=0)
 
 # %% [markdown]
-# **What to see.** Both rules leave random trials far behind. Around trial 13 the new
-# rule is level with `ucb-ald`, but in the end it stays behind (printed). Sixteen robots
-# are few, and other problems may favor other rules. But an idea for a rule costs five
-# lines, and a race like this one shows where it stands.
+# **What to see.** `ucb-ald` finds a good setting for every robot. The new rule ends
+# between it and random trials: for some robots it stays with a mediocre setting, hence
+# the large standard error (printed). Sixteen robots are few, and other problems may
+# favor other rules. But an idea for a rule costs five lines, and a race like this one
+# shows where it stands.
 
 # %% [markdown]
 # ## Where to go next

@@ -266,7 +266,7 @@ print(f"largest difference at the best plans: {(nested_values - tight).max():.5f
 print(f"largest excess of a random plan: {(bounded - repeated).max():.1e}")
 
 # %% [markdown]
-# **What to see.** Every trial has a column of grey dots, the values of random plans,
+# **What to see.** Every trial has a column of gray dots, the values of random plans,
 # and all of them are below the line. The best plans (blue) are on it.
 
 # %% [markdown]

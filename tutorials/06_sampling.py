@@ -187,7 +187,7 @@ for ax in axes[1]:
 _ = axes[0, 2].legend(loc="upper right", fontsize="small")
 
 # %% [markdown]
-# **What to see.** The grey band is the posterior that samples should spread over. Where
+# **What to see.** The gray band is the posterior that samples should spread over. Where
 # trials are, it shrinks as they accumulate. In the gap nothing was tested and it stays
 # wide: the optimum may well be there. Decoupled paths (blue) keep spreading in the gap,
 # however many trials there are; how far depends on the eight features that happened to
@@ -338,8 +338,8 @@ _ = axes[0].set_ylabel("fraction of the samples")
 # features. Samples in weight space mostly vote for the left: Thompson sampling with
 # them would rarely test the gap, where the true optimum is.
 #
-# The rules `ts-ald` and `kss-ald` work in this way, with a gradient search in the place
-# of the grid: paths are differentiable functions.
+# The rules `ts-ald` and `kss-ald` work in this way, with a gradient search instead of a
+# grid: paths are differentiable functions.
 
 # %%
 start = torch.tensor([[1.0, 0.52]], requires_grad=True)

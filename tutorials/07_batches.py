@@ -63,9 +63,9 @@ def make_kernel():
     smooth = ScaleKernel(RBFKernel(ard_num_dims=2))
     smooth.outputscale = 9.0
     smooth.base_kernel.lengthscale = 0.15
-    level = ConstantKernel()
-    level.constant = torch.full((1,), 9.0)
-    kernel = AdditiveContextKernel(smooth + level, context_dims=[0])
+    offset = ConstantKernel()
+    offset.constant = torch.full((1,), 9.0)
+    kernel = AdditiveContextKernel(smooth + offset, context_dims=[0])
     kernel.context_variance = 9.0
     return kernel
 
@@ -134,9 +134,9 @@ print(f"largest difference: {(together - apart).abs().max():.1e}")
 # %% [markdown]
 # ## What a batch saves
 #
-# Most of the time of a small experiment is not arithmetic but the overhead of many
-# small operations. The figure shows the time of one suggestion per experiment, against
-# the number of experiments in the batch.
+# A small experiment spends most of its time not on arithmetic but on the overhead of
+# many small operations. The figure shows the time of one suggestion per experiment,
+# against the number of experiments in the batch.
 
 # %%
 torch.set_num_threads(1)

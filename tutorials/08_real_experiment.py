@@ -22,7 +22,7 @@
 #
 # 1. describe an experiment by named variables in their own units;
 # 2. run it with `ask` and `tell`, with trials that are pending or given up;
-# 3. crash, and go on where it stopped;
+# 3. crash, and continue where it stopped;
 # 4. read the recommendation, with its uncertainty, and draw it;
 # 5. look into the file with nothing but the standard library, and run the experiment
 #    from a shell.
@@ -77,7 +77,7 @@ folder = Path(tempfile.mkdtemp())  # deleted at the end
 #
 # The context is the signal-to-noise ratio (`snr`). The equipment plays it at nine
 # levels. Tests get harder as it goes down, and the aid is to be good at the reference,
-# −6 dB. Who hears nothing still guesses one digit in ten: `guess_rate=0.1`.
+# −6 dB. Someone who hears nothing still guesses one digit in ten: `guess_rate=0.1`.
 
 # %%
 release = Real("release", 10, 1000, scale="log")
@@ -208,8 +208,8 @@ for _ in range(3 if SMOKE_TEST else 62):
 # possible optima, for categories the share of each. `success_probability` predicts how
 # this setting does, at the reference or at any other `snr`, with a credible interval.
 # `threshold` says, the other way round, down to which `snr` the answers are right with
-# this setting: by default with a probability halfway between guessing and certainty. An
-# end of its interval is infinite if it may be beyond all that is tested.
+# this setting: by default with a probability halfway between guessing and certainty.
+# It, or an end of its interval, is infinite if it may be beyond all that can be tested.
 
 # %%
 best = experiment.recommend()
@@ -232,8 +232,8 @@ print("the threshold with the best setting: -10 dB")
 #
 # `experiment.model()` is a model like any other of this package and
 # `experiment.encoder` knows its box: `encoder.context_space` is what the functions of
-# `botorch_binary_context.plotting` need. Axes are those of the box. Each variable
-# encodes values of its own units, so that ticks are quickly put where they belong.
+# `botorch_binary_context.plotting` need. The axes are those of the box; each variable
+# encodes values in its own units, which is how the ticks are placed below.
 
 # %%
 model, encoder = experiment.model(), experiment.encoder
@@ -279,11 +279,12 @@ label_axis(axes[2].yaxis, snr, [-12, -6, 0, 6, 12], encoder.centered)
 # %% [markdown]
 # **What to see.** *Left:* the probability of a right answer at the reference. Most
 # trials are on or near the hill, and the star is not far from the true optimum (100 ms
-# and 10 bands). *Middle:* with the adaptive microphone the curve of the model follows
-# the truth closely; of the omnidirectional one, which was tried less often (see the
-# counts), it is less sure, and says so by a wider band. *Right:* the `snr` of each
-# trial. It begins with quasi-random ones. Then, as the settings become better, tests
-# become harder: easy ones would tell nothing.
+# and 10 bands). *Middle:* below −9 dB, where nothing was tested, the model is too
+# optimistic about the adaptive microphone; the intervals printed above, which also
+# allow for unknown hyperparameters, include the truth. It is less sure of the
+# omnidirectional one, which was tried less often (see the counts). *Right:* the `snr`
+# of each trial. It begins with quasi-random ones. Then, as the settings become better,
+# tests become harder: easy ones would tell nothing.
 
 # %% [markdown]
 # ## Looking into the journal
@@ -314,10 +315,10 @@ database.close()
 # %% [markdown]
 # ## The same from a shell
 #
-# An experiment can do without Python code. The variables are then in a TOML file, and
-# `binary-context` asks and tells: with the journal as its memory, every command is a
-# process of its own. So a script in another language, or a person at a keyboard, can
-# run an experiment. `--json` prints what a program can read.
+# An experiment needs no Python code. The variables are then in a TOML file, and
+# `binary-context` asks and tells. Every command is a separate process; all it needs to
+# know is in the journal. So a script in another language, or a person at a keyboard,
+# can run an experiment. `--json` prints what a program can read.
 #
 # Here commands run by `python -m botorch_binary_context.experiment`, which is the same
 # program. Every process first imports PyTorch. To save this time, `status` and
@@ -405,7 +406,7 @@ shutil.rmtree(folder)
 #   the sides `first` and `second`, and the answers are "first" and "second".
 # - `Settings(..., rule="cbkg")` chooses trials by another rule; `01_quickstart.py` and
 #   `05_knowledge_gradient.py` show what rules do.
-# - Several processes and threads may use one journal at once. None waits for another
-#   one to compute a question.
+# - Several processes and threads may use one journal at once. None has to wait while
+#   another computes a question.
 # - A slip of the finger: `experiment.undo()` takes the last answer back, `correct`
 #   changes any, `exclude` keeps one from the model. `experiment.history` has it all.

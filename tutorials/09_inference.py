@@ -13,10 +13,11 @@
 # %% [markdown]
 # # Inference: posteriors and intervals that can be trusted
 #
-# An outcome of one bit says little, and what many of them say is a *skewed* posterior:
-# a test that was passed tells that the performance is not low, but not how high it is.
-# A model has to approximate that posterior by a Gaussian to stay fast. This tutorial
-# shows
+# An outcome of one bit says little, and many of them give a *skewed* posterior: a test
+# that was passed says that the performance is not low, but not how high it is. To stay
+# fast, a model approximates that posterior by a Gaussian.
+#
+# This tutorial shows
 #
 # 1. two approximations, Laplace's method and expectation propagation, and the true
 #    posterior, which is sampled without any approximation;
@@ -54,7 +55,7 @@ BLUE, ORANGE, GREEN = "#0072B2", "#D55E00", "#009E73"
 # %% [markdown]
 # ## Two alternatives
 #
-# In the commonest task of psychophysics a person chooses one of two answers, and half
+# In the most common task of psychophysics a person chooses one of two answers, and half
 # of the guesses are right. The hidden truth here: a test of the setting `x` in the
 # context `s` (the size of a letter, say) is passed with probability
 # `1/2 + 1/2 Φ(5 s + 2 - 12 (x - 0.6)²)`.
@@ -65,7 +66,7 @@ space = ContextSpace(bounds, context_dims=[0], reference_context=[0.0])
 
 
 def latent(trials):
-    """What nobody can see."""
+    """The hidden truth."""
     s, x = trials[..., 0], trials[..., 1]
     return 5 * s + 2 - 12 * (x - 0.6) ** 2
 
@@ -128,8 +129,8 @@ for inference in (Laplace(), ExpectationPropagation()):
 # %% [markdown]
 # ## Hyperparameters that are not known
 #
-# All of this took the slope of the psychometric function and the lengthscale for known,
-# as if the most probable ones were the true ones. After forty bits they are not.
+# So far the slope of the psychometric function and the lengthscale were taken as known,
+# as if the most probable values were the true ones. After forty bits they are not.
 # `AveragedGP` draws sets of them from their own posterior, the prior times the
 # evidence, and averages over these.
 
@@ -170,15 +171,15 @@ print(
 )
 
 # %% [markdown]
-# An `Experiment` says the same in the user's own units: `recommend()` gives the
+# An `Experiment` says the same in your own units: `recommend()` gives the
 # threshold with its interval, `expected_loss()`, the `region` of settings that are good
 # enough, and `should_stop(tolerance)`.
 #
 # ## Outcomes and duels in one posterior
 #
-# A duel observes the difference of two values of the same function that a test
-# observes one value of. `MixedGP` takes both. Duels say nothing about the level of
-# `f`, which only tests can tell, but much about where its peak is.
+# A test observes one value of a function, a duel the difference of two values of the
+# same function. `MixedGP` takes both. Duels say nothing about how high `f` is, which
+# only tests can tell, but much about where its peak is.
 
 # %%
 pairs = torch.zeros(10, 2, 2)

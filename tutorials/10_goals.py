@@ -15,8 +15,10 @@
 #
 # In the first tutorials a setting is good if it is good in one reference context. Often
 # that is not what one wants: a hearing aid should be good in quiet *and* in a crowd, a
-# robot gets a load that nobody chose, and an audiogram has no best setting at all. This
-# tutorial shows
+# robot has to carry whatever load it is given, and an audiogram has no best setting at
+# all.
+#
+# This tutorial shows
 #
 # 1. goals: the best setting in one context, on average and in the worst case;
 # 2. contexts that are given, and the best setting for each of them;
@@ -132,7 +134,7 @@ plt.show()
 # %%
 model = make_model(torch.rand(5, 2))
 for i in range(2 * TRIALS):
-    load = torch.rand(1)  # what came along
+    load = torch.rand(1)  # the load of the day
     trial = suggest(model, space, "ucb-ald", context=load, seed=i)
     model = model.condition_on_observations(trial, run_test(trial))
 
@@ -150,9 +152,9 @@ print("best gains for loads of 0, 0.5 and 1:", [f"{g:.2f}" for g in found.tolist
 #
 # ## Several at once
 #
-# Four tools are tested at a time. Each trial of a batch is chosen as if those before it
-# had come out as is to be expected, here by the knowledge gradient; Thompson sampling
-# draws another function for each. A tool that is still being tested is `pending`.
+# Four tools are tested at a time. Each trial of a batch is chosen as if the trials
+# before it had come out as expected, here by the knowledge gradient; Thompson sampling
+# draws a different function for each. A tool that is still being tested is `pending`.
 
 # %%
 goal = ContextAverage(loads)

@@ -13,10 +13,12 @@
 # %% [markdown]
 # # Answers of several kinds: ratings, ties, the best of three
 #
-# One bit is not all that people tell. They rate, they see no difference, they say which
-# of three they like best, and sometimes they say that a test could not be done at all.
-# All of these are answers about *one* latent function, so they share its models, its
-# rules and its goals. This tutorial shows
+# People can say more than one bit. They rate, they see no difference, they say which of
+# three they like best, and sometimes they say that a test could not be run at all. All
+# of these are answers about *one* latent function, so they use the same models, rules
+# and goals.
+#
+# This tutorial shows
 #
 # 1. what a rating tells that pass or fail does not;
 # 2. duels with ties;
@@ -75,7 +77,7 @@ readers = {
         patient, RatingLikelihood(5, widths=[1.2] * 3, learn_widths=False)
     ),
 }
-# What the models believe: of ratings they do not know what sets two of them apart.
+# The models' likelihoods: they do not know how far apart two ratings are.
 believed = {"pass/fail": ProbitLikelihood(), "ratings": RatingLikelihood(5)}
 
 
@@ -105,8 +107,8 @@ plt.legend(frameon=False)
 plt.show()
 
 # %% [markdown]
-# One patient proves nothing; the study `information` has forty of them, and says that
-# richer answers help most early.
+# One patient proves nothing; the study `information` has forty of them, and shows that
+# richer answers help most early in an experiment.
 #
 # The posterior of a rated trial knows the probability of every rating:
 
@@ -122,9 +124,9 @@ print(probabilities.detach().flatten().round(decimals=2))
 # %% [markdown]
 # ## Ties
 #
-# Who compares two settings may see no difference. A tie is an answer between the other
-# two: labels are 0 (second), 1 (tie) and 2 (first), and how small a difference is not
-# noticed is learned with the other hyperparameters.
+# A person who compares two settings may see no difference. A tie is an answer between
+# the other two: labels are 0 (second), 1 (tie) and 2 (first), and how small a
+# difference is not noticed is learned with the other hyperparameters.
 
 # %%
 bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]])
@@ -146,13 +148,14 @@ print("the next duel:", suggest(ties, box, "mkg", seed=0).squeeze(0).detach())
 # ## The best of three
 #
 # A contest says which of several settings is the best. `suggest_contest` chooses its
-# settings one after the other: by `qeubo` each raises the expected value of the best of
-# them most, by `mkg` what the name of the winner is expected to be worth.
+# settings one after the other. `qeubo` picks the setting that raises the expected value
+# of the best of them most; `mkg` picks the one with which knowing the winner is worth
+# most.
 
 
 # %%
 def choose(options):
-    """Which one somebody takes who sees them with some noise."""
+    """The choice of somebody who sees the settings with some noise."""
     noisy = quality(options) + 0.5**0.5 * torch.randn(options.shape[:-1])
     return noisy.argmax(dim=-1, keepdim=True).double()
 
@@ -195,8 +198,8 @@ print("best:", recommend(mixed, box).detach())
 # ## What is unpleasant
 #
 # In an experiment each kind of feedback may have one more answer: the trial could not
-# be tested, or is not to be repeated. A model of its own learns from such answers where
-# trials are feasible, and every rule and the recommendation keep to that.
+# be run, or should not be repeated. A separate model learns from such answers where
+# trials are feasible, and every rule and the recommendation stay within that region.
 
 # %%
 from botorch_binary_context.experiment import (  # noqa: E402

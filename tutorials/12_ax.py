@@ -20,9 +20,9 @@
 # In this tutorial you will
 #
 # 1. find the best setting from passes and fails, with trials in parallel;
-# 2. store the experiment, load it, and go on;
+# 2. store the experiment, load it, and continue;
 # 3. find the favorite of somebody who only compares;
-# 4. learn from passes and fails where a measured objective may be minimized.
+# 4. minimize a measured objective where trials pass.
 
 # %%
 import logging
@@ -31,6 +31,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
@@ -45,7 +46,7 @@ from botorch_binary_context.ax import (
 )
 
 set_ax_logger_levels(logging.ERROR)
-# With few answers a model holds it possible that nothing is feasible; BoTorch says so.
+# After few answers everything may seem infeasible, and BoTorch warns about that.
 warnings.filterwarnings("ignore", message="When all training points are infeasible")
 warnings.filterwarnings("ignore", message="A not p.d., added jitter")
 SMOKE_TEST = bool(os.environ.get("SMOKE_TEST"))
@@ -55,8 +56,8 @@ torch.manual_seed(0)
 # %% [markdown]
 # ## Passes and fails
 #
-# Letters are read or not. The setting `x` is to be found at which the smallest letters
-# are read; the size of the letters is the context, which we may choose.
+# Letters are read or not. We look for the setting `x` with which the smallest letters
+# are read; the size of the letters is the context, which we choose.
 
 
 # %%
@@ -85,26 +86,46 @@ client.set_generation_strategy(
 # trials that they have not answered yet are taken into account.
 
 # %%
+asked = []
 for _ in range(3 if SMOKE_TEST else 10):
     for index, trial in client.get_next_trials(max_trials=3).items():
         outcome = is_read(trial["size"], trial["x"])
         client.complete_trial(index, {"is_read": float(outcome)})
+        asked.append((trial["x"], trial["size"], outcome))
 best, prediction = recommend(client)
 print(f"best setting {best['x']:.2f}, where 0.70 is right")
 print("read with probability {:.2f} ± {:.2f}".format(*prediction["is_read"]))
 
 # %% [markdown]
-# `client.predict` gives the probability at any other trial, and `fixed_parameters` a
-# context that is not ours to choose today.
+# `client.predict` gives the probability of a pass at any other trial.
 
 # %%
-for prediction in client.predict([{"size": 0.2, "x": 0.7}, {"size": 0.6, "x": 0.7}]):
-    print("{:.2f} ± {:.2f}".format(*prediction["is_read"]))
+side = torch.linspace(0, 1, 21)
+grid = [{"size": float(size), "x": float(x)} for size in side for x in side]
+chance = [prediction["is_read"][0] for prediction in client.predict(grid)]
+figure, ax = plt.subplots(figsize=(6.5, 4.2), layout="constrained")
+filled = ax.contourf(side, side, torch.tensor(chance).reshape(21, 21), levels=10)
+figure.colorbar(filled, label="predicted probability of reading")
+ax.plot(side, 0.3 + 2.5 * (side - 0.7) ** 2, "r--", label="truth: read half the time")
+for wanted, marker, label in ((True, "o", "read"), (False, "X", "not read")):
+    points = [(x, size) for x, size, outcome in asked if outcome is wanted]
+    style = {"marker": marker, "color": "white", "edgecolors": "black"}
+    ax.scatter(*zip(*points, strict=True), label=label, **style)
+ax.set(xlabel="setting x", ylabel="letter size", ylim=(0, 1))
+_ = ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, frameon=False)
+
+# %% [markdown]
+# **What to see.** Most letters are near the limit of the reader (dashed), where the
+# answer is open, and most settings are near the best one.
+#
+# `fixed_parameters` asks for a trial in a given context.
+
+# %%
 ((index, trial),) = client.get_next_trials(1, fixed_parameters={"size": 0.4}).items()
 print(f"at size 0.4, ask x = {trial['x']:.2f}")
 
 # %% [markdown]
-# ## Store, load, go on
+# ## Store, load, continue
 #
 # The trial above still waits for its answer. If the program crashed now, the loaded
 # experiment would ask the same next trial.
@@ -121,7 +142,7 @@ print("the same next trial:", here == there)
 # ## Preferences
 #
 # Ax represents a preference as a trial of two arms. Here somebody compares two
-# settings of a hearing aid in noise, whose level both share.
+# settings of a hearing aid in noise, which is equally loud for both.
 
 # %%
 duels = Client(random_seed=0)
@@ -140,9 +161,9 @@ print(f"favorite gain {favorite['gain']:.2f}, where 0.35 is right")
 # %% [markdown]
 # ## Feasible or not
 #
-# Bread shall be baked at the lowest cost, but it must be baked. That is pass or fail,
-# and what is not baked has no cost that could be measured. Ax minimizes the cost with
-# its own model; the constraint is one of this package, so it is about a probability.
+# Bread should be baked at the lowest cost, but it must be done. That is pass or fail,
+# and the cost of a loaf that is not done cannot be measured. Ax minimizes the cost with
+# its own model; the constraint is modeled by this package, as a probability.
 
 # %%
 oven = Client(random_seed=0)

@@ -106,7 +106,7 @@ for role, address in addresses.items():
 # ## Answer as a program
 #
 # Everything that the page does goes through a small JSON interface. A client names
-# itself, asks for a trial, and tells the outcome.
+# itself, asks for a trial, and sends the outcome.
 
 
 # %%
@@ -163,7 +163,7 @@ print(call("GET", "/status"))
 #
 # An answer is on the disk before the server confirms it. So the worst that can happen,
 # a server that is killed without warning, costs nothing: start it again, and go on. The
-# kept tokens keep the secrets; only the port is new.
+# stored tokens keep the addresses secret and the same; only the port is new.
 
 # %%
 os.kill(server.pid, signal.SIGKILL)
@@ -229,7 +229,7 @@ ax.legend()
 figure.tight_layout()
 
 # %% [markdown]
-# The rule looks at lenses everywhere first, then stays near the best ones and shows
+# The rule first tries lenses everywhere, then stays near the best ones and shows
 # letters of about the size that can just be read there: only they can tell two good
 # lenses apart.
 #
