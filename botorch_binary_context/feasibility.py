@@ -21,6 +21,7 @@ from torch import Tensor
 from botorch_binary_context.checks import check_kind
 from botorch_binary_context.constraints import Safety
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.goals import Goal
 from botorch_binary_context.models.binary_gp import BinaryGP
 from botorch_binary_context.models.defaults import default_covar_module
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -72,6 +73,19 @@ class Feasibility:
         """
         rows = X.movedim(-2, 0).unsqueeze(-2)  # q x t x batch_shape x 1 x d
         return self._rows.slack(self.model.eval(), rows).amin(dim=0)
+
+    def slack_of_goal(self, goal: Goal, space: ContextSpace, x: Tensor) -> Tensor:
+        r"""By how much parameters are feasible, in all contexts of a goal.
+
+        Args:
+            goal: What the parameters should be good at.
+            space: The box of the trials.
+            x: ``t x batch_shape x (d - m)`` parameters.
+
+        Returns:
+            A ``t x batch_shape`` tensor; negative where they are not.
+        """
+        return self.slack(goal.rows(space, x))
 
 
 def feasibility_gp(

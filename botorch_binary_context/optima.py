@@ -16,9 +16,10 @@ from botorch_binary_context.acquisition.entropy_search import (
     maximize_paths,
 )
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.feasibility import Feasibility
 from botorch_binary_context.goals import AtReference, Goal
 from botorch_binary_context.models.averaged_gp import AveragedGP
-from botorch_binary_context.numerics.optim import maximize_from
+from botorch_binary_context.numerics.optim import avoid, maximize_from
 from botorch_binary_context.rules import frozen
 from botorch_binary_context.sampling.paths import (
     PosteriorSamplePaths,
@@ -59,6 +60,7 @@ def draw_optima(
     steps: Tensor | None = None,
     goal: Goal = AtReference(),  # noqa: B008
     circles: Sequence[int] = (),
+    feasibility: Feasibility | None = None,
 ) -> OptimumDraws:
     r"""Draw functions from the true posterior and find their optima.
 
@@ -80,6 +82,8 @@ def draw_optima(
         goal: What the parameters should be good at.
         circles: The periodic parameters, counted from the first parameter: the way
             uphill may cross their seam.
+        feasibility: Which parameters are feasible, in all contexts of the goal, if only
+            such are considered.
 
     Example:
         >>> averaged = AveragedGP(model)
@@ -96,7 +100,15 @@ def draw_optima(
             seed,
             -(-num_contrasts // model.num_draws),
         )
-        optima, maxima = maximize_paths(paths, space, seed, ROUGH_PATH_SEARCH, goal)
+
+        def slack(x: Tensor) -> Tensor:
+            assert feasibility is not None
+            return feasibility.slack_of_goal(goal, space, x)
+
+        allowed = None if feasibility is None else slack
+        optima, maxima = maximize_paths(
+            paths, space, seed, ROUGH_PATH_SEARCH, goal, allowed
+        )
         starts = parameters.expand_as(optima).unsqueeze(0)
 
         loop = _Circles.of(space.parameter_bounds, circles)
@@ -104,9 +116,13 @@ def draw_optima(
         def values_at(x: Tensor) -> Tensor:
             return goal.combine(paths(goal.rows(space, loop.wrap(x))), paths.model)
 
+        def climbed(x: Tensor) -> Tensor:
+            values = values_at(x)
+            return values if allowed is None else avoid(values, allowed(loop.wrap(x)))
+
         bounds = loop.unrolled
-        hillside = starts if steps is None else _walk(values_at, starts, bounds, steps)
-        near, hill = maximize_from(values_at, hillside, bounds, ROUGH_PATH_SEARCH)
+        hillside = starts if steps is None else _walk(climbed, starts, bounds, steps)
+        near, hill = maximize_from(climbed, hillside, bounds, ROUGH_PATH_SEARCH)
         near = loop.wrap(near)
         optima = torch.where((hill > maxima).unsqueeze(-1), near, optima)
         best = torch.maximum(maxima, hill)

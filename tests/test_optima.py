@@ -6,7 +6,14 @@ import torch
 from botorch.models.transforms.input import ChainedInputTransform, InputTransform
 from torch import Tensor
 
-from botorch_binary_context import AveragedGP, ContextSpace, psychometric_gp, recommend
+from botorch_binary_context import (
+    AveragedGP,
+    ContextSpace,
+    Feasibility,
+    feasibility_gp,
+    psychometric_gp,
+    recommend,
+)
 from botorch_binary_context.optima import OptimumDraws, draw_optima
 
 BOUNDS = torch.tensor([[-1.0, 0.0], [1.0, 1.0]], dtype=torch.double)
@@ -61,6 +68,33 @@ class TestDrawOptima:
         for level in (0.1, 0.5, 0.9):
             share = (found.optima.squeeze(-1) <= best_x.quantile(level)).double().mean()
             assert abs(float(share) - level) < 0.13  # four standard errors
+
+    def test_only_what_is_feasible(self):
+        """Against the maxima on the part of a grid that is."""
+        averaged = make_averaged()
+        X = torch.rand(60, 2, dtype=torch.double)
+        X = BOUNDS[0] + (BOUNDS[1] - BOUNDS[0]) * X
+        model = feasibility_gp(X, (X[:, 1:] < 0.5).double(), SPACE)
+        feasibility = Feasibility(model)
+        best = recommend(averaged.model, SPACE, feasibility=feasibility)
+        found = draw_optima(averaged, SPACE, best, 128, feasibility=feasibility)
+        grid = torch.linspace(0, 1, 101, dtype=torch.double).unsqueeze(-1)
+        with torch.no_grad():
+            slack = feasibility.slack(SPACE.at_reference(grid).unsqueeze(-2))
+            grid = grid[slack >= 0]
+            rows = SPACE.at_reference(torch.cat([best.unsqueeze(0), grid]))
+            posterior = averaged.exact_posterior(rows, 2048)
+            torch.manual_seed(0)
+            values = posterior.rsample(torch.Size([2000])).squeeze(-1)
+        limit = float(grid.max())
+        assert 0.4 < limit < 0.6
+        assert float(found.optima.max()) < limit + 0.01
+        assert float(found.near.max()) < limit + 0.01
+        losses = values.amax(dim=-1) - values[:, 0]
+        error = losses.std() / 128**0.5
+        assert (found.losses.mean() - losses.mean()).abs() < 4 * error
+        everywhere = draw(averaged, best)
+        assert float(everywhere.losses.mean()) > 2 * float(found.losses.mean())
 
     def test_shapes_and_signs(self):
         averaged = make_averaged(15)

@@ -41,8 +41,8 @@ from botorch_binary_context.experiment import (
     Settings,
 )
 from botorch_binary_context.experiment.chooser import SEARCH
+from botorch_binary_context.experiment.estimates import num_sets
 from botorch_binary_context.experiment.prior import make_prior
-from botorch_binary_context.experiment.recommendation import num_sets
 from botorch_binary_context.experiment.settings_checks import INFERENCES
 from botorch_binary_context.experiment.surrogate import last_scheduled_fit
 from botorch_binary_context.likelihoods import ProbitLikelihood

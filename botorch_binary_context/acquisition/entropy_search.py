@@ -27,6 +27,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.covariance import clamp_variance
 from botorch_binary_context.numerics.optim import (
     SearchOptions,
+    avoid,
     choose_best,
     maximize,
 )
@@ -51,6 +52,7 @@ def maximize_paths(
     seed: int = 0,
     options: SearchOptions = PATH_SEARCH,
     goal: Goal = AtReference(),  # noqa: B008
+    slack: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     r"""The maxima of a goal on sample paths.
 
@@ -60,6 +62,8 @@ def maximize_paths(
         seed: The seed of the search.
         options: The effort of the search.
         goal: What the parameters should be good at.
+        slack: By how much parameters may be recommended, negative if they may not; None
+            if all may.
 
     Returns:
         The maximizers, ``sample_shape x batch_shape x (d - m)`` parameters, and the
@@ -67,7 +71,8 @@ def maximize_paths(
     """
 
     def values_at(parameters: Tensor) -> Tensor:
-        return goal.combine(paths(goal.rows(space, parameters)), paths.model)
+        values = goal.combine(paths(goal.rows(space, parameters)), paths.model)
+        return values if slack is None else avoid(values, slack(parameters))
 
     shape = paths.weights.shape[:-1]
     starts = _best_trials(values_at, paths, space, shape)

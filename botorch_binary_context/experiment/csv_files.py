@@ -76,6 +76,9 @@ def _to_cells(trial: Trial, feedback: Feedback) -> Cells:
     about = trial.to_dict()
     if trial.outcome is not None:
         about["outcome"] = feedback.show(trial.outcome)
+    infeasible = about.pop("infeasible")
+    if feedback.infeasible is not None:
+        about["infeasible"] = " ".join(infeasible)
     values = about.pop("values")
     asked = about.pop(ASKED) or {}
     extra = about.pop("extra")

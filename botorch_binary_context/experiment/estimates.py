@@ -15,6 +15,10 @@ from botorch_binary_context.experiment.space import Encoder
 from botorch_binary_context.experiment.variables import Categorical, Value
 
 LEVEL = 0.9
+# The number of sets of hyperparameters that intervals allow for: more with fewer
+# answers.
+LEAST_SETS, MOST_SETS = 16, 64
+ANSWERS_AND_SETS = 4096
 # As a share of a circle. Of sets of 128 uniform draws, one in 500 leaves a wider gap.
 LEAST_GAP = 1 / 12
 
@@ -130,3 +134,17 @@ def uncertainty_of(encoder: Encoder, points: Tensor) -> Uncertainty:
         else:
             uncertainty[parameter.name] = interval(found, LEVEL)
     return uncertainty
+
+
+def num_sets(num_answers: int) -> int:
+    r"""Over how many sets of hyperparameters a recommendation is averaged.
+
+    Args:
+        num_answers: The number of answers.
+
+    Returns:
+        The more, the less the answers say about them: so intervals depend little on the
+        seed of the draws after few answers, and take no longer after many.
+    """
+    wanted = ANSWERS_AND_SETS // max(num_answers, 1)
+    return min(max(wanted, LEAST_SETS), MOST_SETS)

@@ -34,21 +34,18 @@ def learn_feasibility(
     Returns:
         The constraint; None as long as all trials were feasible.
     """
-    feedback = settings.feedback
     rows, labels = [], []
     for trial in told:
-        assert trial.outcome is not None
-        bad = feedback.infeasible_side(trial.outcome)
         X = encoder.encode(trial.context, trial.sides)
-        if bad is None:
-            rows.append(X)
-            labels += [1.0] * len(X)
-        else:  # nothing is known about the other sides
-            rows.append(X[bad : bad + 1])
-            labels.append(0.0)
+        for row, feasible in zip(
+            X, settings.feedback.feasible_sides(trial), strict=True
+        ):
+            if feasible is not None:
+                rows.append(row)
+                labels.append(float(feasible))
     if all(labels):
         return None
-    X = torch.cat(rows)
+    X = torch.stack(rows)
     Y: Tensor = X.new_tensor(labels).unsqueeze(-1)
     snap = None if encoder.is_continuous else Snap(encoder, levels=True, shown=X)
     model = feasibility_gp(X, Y, encoder.context_space, snap)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from botorch_binary_context.errors import InputDataError, quote
-from botorch_binary_context.experiment.trial import SIDE_NAMES
+from botorch_binary_context.experiment.trial import SIDE_NAMES, Trial
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,10 +36,11 @@ class Feedback(ABC):
     ``default_kernel`` the kernel if none is given and there are contexts.
 
     Attributes:
-        infeasible: The name of a further answer, for trials that could not be run or
+        infeasible: The name of a second outcome, for trials that could not be run or
             should not be repeated, such as "untestable" or "unpleasant": the experiment
-            learns to avoid them. With several sides, the answer names the side, as in
-            "unpleasant-first". None if there is no such answer.
+            learns to avoid them. It is told instead of an answer or beside one. With
+            several sides, it names the side, as in "unpleasant-first". None if there is
+            no such outcome.
     """
 
     kind: ClassVar[str]
@@ -73,24 +74,66 @@ class Feedback(ABC):
         """The names of all outcomes, from the label 0 up: the answers first, then those
         for sides that were not feasible, if the settings have them.
         """
-        if self.infeasible is None:
-            return self.answers
-        if self.num_sides == 1:
-            return *self.answers, self.infeasible
-        sides = SIDE_NAMES[: self.num_sides]
-        return *self.answers, *(f"{self.infeasible}-{side}" for side in sides)
+        return *self.answers, *self.infeasible_outcomes
 
-    def infeasible_side(self, label: int) -> int | None:
-        r"""Which side was not feasible.
+    @property
+    def infeasible_outcomes(self) -> tuple[str, ...]:
+        """What sides that were not feasible are called, in the order of the sides."""
+        if self.infeasible is None:
+            return ()
+        if self.num_sides == 1:
+            return (self.infeasible,)
+        sides = SIDE_NAMES[: self.num_sides]
+        return tuple(f"{self.infeasible}-{side}" for side in sides)
+
+    def feasible_sides(self, trial: Trial) -> list[bool | None]:
+        r"""Which sides of an answered trial were feasible.
 
         Args:
-            label: The label of an outcome.
+            trial: The trial.
 
         Returns:
-            The side, from 0; None if the outcome is an answer.
+            For each side whether it was; None if that is not known, since there was no
+            answer for the reason that another side was not.
         """
-        side = label - len(self.answers)
-        return side if side >= 0 else None
+        assert trial.outcome is not None
+        told = {*trial.infeasible, self.outcomes[trial.outcome]}
+        others = True if trial.outcome < len(self.answers) else None
+        names = self.infeasible_outcomes
+        return [False if name in told else others for name in names]
+
+    def parse_infeasible(self, given: Any) -> tuple[str, ...]:
+        r"""What is meant not to have been feasible beside an answer.
+
+        Args:
+            given: The name of such an outcome, such as "unpleasant", or of a side, such
+                as "first", or several of them; True if there is one side; None or False
+                for nothing.
+
+        Returns:
+            The names of the outcomes, in the order of the sides.
+        """
+        names = self.infeasible_outcomes
+        if given is None or given is False:
+            return ()
+        if given is True and len(names) == 1:
+            return names
+        words = [given] if isinstance(given, str) else given
+        if isinstance(words, list | tuple | set) and all(
+            isinstance(word, str) for word in words
+        ):
+            sides = self._infeasible_by_side()
+            found = {sides.get(word, word) for word in words}
+            if found <= set(names):
+                return tuple(name for name in names if name in found)
+        raise InputDataError(
+            f"Expected ``infeasible`` to be {_choices(names)}, but got {quote(given)}."
+        )
+
+    def _infeasible_by_side(self) -> dict[str, str]:
+        """What sides that were not feasible are called, by the names of the sides."""
+        names = self.infeasible_outcomes
+        return dict(zip(SIDE_NAMES[: len(names)], names, strict=True))
 
     @property
     def numbers(self) -> dict[float, int]:
@@ -176,6 +219,15 @@ class Feedback(ABC):
         """
         is_plain = len(self.answers) == 2 and label < 2
         return label if is_plain else self.outcomes[label]
+
+
+def _choices(names: tuple[str, ...]) -> str:
+    """What can be told beside an answer, in words."""
+    if not names:
+        return "left out where the settings have no name for it"
+    if len(names) == 1:
+        return f"True, False or {names[0]!r}"
+    return f"some of {', '.join(map(repr, names))}"
 
 
 def to_number(value: Any) -> float | None:

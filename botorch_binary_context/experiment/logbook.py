@@ -240,6 +240,7 @@ class Logbook:
         trial_id: int,
         outcome: Any,
         *,
+        infeasible: Any = None,
         shown: Values | None = None,
         rater: str | None = None,
         reaction_time: float | None = None,
@@ -252,6 +253,9 @@ class Logbook:
             outcome: True, 1 or "pass", or False, 0 or "fail"; for duels True, 1 or
                 "first" if the first side is preferred, else False, 0 or "second"; or
                 the settings' name for trials that are not feasible.
+            infeasible: What was not feasible in spite of the answer, if the settings
+                have a name for it: True, or with several sides their names, such as
+                "first" or ["first", "second"].
             shown: What was actually shown, if it differs from what was asked: the
                 values that differ, by the names of ``trial.values``. They must be
                 within the bounds, but need not be one of the levels.
@@ -261,7 +265,7 @@ class Logbook:
         """
         number = check_id(trial_id)
         label = self.feedback.parse(outcome)
-        details = self._details(rater, reaction_time, extra)
+        details = self._details(infeasible, rater, reaction_time, extra)
         if shown is not None:
             _check_mapping("shown", shown)
         with self._journal.transaction():
@@ -281,17 +285,19 @@ class Logbook:
         with self._journal.transaction():
             self._journal.withdraw(number)
 
-    def correct(self, trial_id: int, outcome: Any) -> None:
+    def correct(self, trial_id: int, outcome: Any, *, infeasible: Any = None) -> None:
         r"""Change an answer. Hyperparameters that were learned from it are forgotten.
 
         Args:
             trial_id: The id of an answered trial.
             outcome: The right outcome, as in :meth:`tell`.
+            infeasible: What was not feasible in spite of it, as in :meth:`tell`.
         """
         number = check_id(trial_id)
         label = self.feedback.parse(outcome)
+        names = self.feedback.parse_infeasible(infeasible)
         with self._journal.transaction():
-            self._journal.correct(number, label)
+            self._journal.correct(number, label, names)
 
     def annotate(self, trial_id: int, **extra: Any) -> None:
         r"""Note more about a trial, for example after its answer.
@@ -304,7 +310,7 @@ class Logbook:
             >>> experiment.annotate(trial.id, confidence=3)
         """
         number = check_id(trial_id)
-        details = self._details(None, None, extra)
+        details = self._details(None, None, None, extra)
         with self._journal.transaction():
             self._journal.annotate(number, details["extra"])
 
@@ -348,6 +354,7 @@ class Logbook:
         values: Values,
         outcome: Any,
         *,
+        infeasible: Any = None,
         use: bool = True,
         rater: str | None = None,
         reaction_time: float | None = None,
@@ -358,6 +365,7 @@ class Logbook:
         Args:
             values: What was shown, by the names of ``trial.values``.
             outcome: The outcome, as in :meth:`tell`.
+            infeasible: What was not feasible in spite of it, as in :meth:`tell`.
             use: Whether the model learns from it; False for catch trials and warm-up.
             rater: Who answered.
             reaction_time: How long the answer took, in seconds.
@@ -365,7 +373,7 @@ class Logbook:
         """
         context, sides = self._check_values("values", values)
         answer = {"outcome": self.feedback.parse(outcome), "used": bool(use)}
-        answer |= self._details(rater, reaction_time, extra)
+        answer |= self._details(infeasible, rater, reaction_time, extra)
         with self._journal.transaction():
             return self._journal.add_answered(context, sides, answer)
 
@@ -374,12 +382,12 @@ class Logbook:
 
         Args:
             rows: One mapping for each trial, as :class:`csv.DictReader` gives them: the
-                names of ``trial.values`` and "outcome", and where they are known "use"
-                or "used", "rater", "reaction_time", "chosen_by", "asked_at",
-                "closed_at", and "asked." with a name of ``trial.values`` for what was
-                to be shown. Other columns are kept as ``extra``. If there is a column
-                "status", the rows that are not "answered" are left out, so that the
-                table of another experiment can be imported.
+                names of ``trial.values`` and "outcome", and where they are known
+                "infeasible", "use" or "used", "rater", "reaction_time", "chosen_by",
+                "asked_at", "closed_at", and "asked." with a name of ``trial.values``
+                for what was to be shown. Other columns are kept as ``extra``. If there
+                is a column "status", the rows that are not "answered" are left out, so
+                that the table of another experiment can be imported.
 
         Returns:
             The new trials.
@@ -405,19 +413,27 @@ class Logbook:
         values, answer, extra = read_row(self.settings, row)
         context, sides = self._check_values("values", values)
         outcome = self.feedback.parse(answer.pop("outcome"))
+        infeasible = answer.pop("infeasible")
         rater = answer.pop("rater")
         reaction_time = answer.pop("reaction_time")
         chosen_by = answer.pop("chosen_by")
         if chosen_by is not None:
             answer["chosen_by"] = check_text("chosen_by", chosen_by)
-        answer |= self._details(rater, reaction_time, extra)
+        answer |= self._details(infeasible, rater, reaction_time, extra)
         return context, sides, {**answer, "outcome": outcome}
 
     def _details(
-        self, rater: Any, reaction_time: Any, extra: Mapping[str, Any] | None
+        self,
+        infeasible: Any,
+        rater: Any,
+        reaction_time: Any,
+        extra: Mapping[str, Any] | None,
     ) -> dict[str, Any]:
         """What was given about an answer, checked."""
         details: dict[str, Any] = {}
+        if infeasible is not None:
+            names = self.feedback.parse_infeasible(infeasible)
+            details["infeasible"] = list(names)
         if rater is not None:
             details["rater"] = check_rater(rater)
         if reaction_time is not None:

@@ -14,11 +14,10 @@ from botorch_binary_context.errors import InputDataError
 from botorch_binary_context.experiment.checksums import DamageError
 from botorch_binary_context.experiment.events import log_migration
 from botorch_binary_context.experiment.journal_files import read_version, side_files
+from botorch_binary_context.experiment.migration import KNOWN_VERSIONS, migrate
 from botorch_binary_context.experiment.schema import (
-    KNOWN_VERSIONS,
     SCHEMA_VERSION,
     has_tables_of_today,
-    migrate,
 )
 
 

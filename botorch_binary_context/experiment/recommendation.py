@@ -22,6 +22,7 @@ from botorch_binary_context.experiment.estimates import (
     Loss,
     Threshold,
     Uncertainty,
+    num_sets,
     uncertainty_of,
 )
 from botorch_binary_context.experiment.region import Region, find_region
@@ -46,9 +47,6 @@ from botorch_binary_context.rules import recommend, value_of_next_trial
 
 # The number of functions drawn from the posterior.
 NUM_PATHS = 128
-# The number of their sets of hyperparameters: more with fewer answers.
-LEAST_SETS, MOST_SETS = 16, 64
-ANSWERS_AND_SETS = 4096
 NUM_SAMPLES = 4096
 # Curves are interpolated between this many values of a context.
 NUM_VALUES = 201
@@ -68,8 +66,8 @@ class Recommendation:
     Attributes:
         parameters: The parameters that are best by the goal, by default in the
             reference context, in the user's units; empty if there are none to choose.
-            They are feasible, if the settings have such an answer; the uncertainty is
-            about all parameters.
+            They are feasible, if the settings have such an outcome, and so is all that
+            they are compared with.
         num_answers: The number of answers it rests on.
     """
 
@@ -83,6 +81,7 @@ class Recommendation:
     _goal: Goal = field(default=AtReference(), repr=False)
     # At the threshold, if it is not said.
     _probability: float | None = field(default=None, repr=False)
+    _feasibility: Feasibility | None = field(default=None, repr=False)
 
     @cached_property
     def _averaged(self) -> AveragedGP:
@@ -105,6 +104,7 @@ class Recommendation:
                 self._encoder.steps(),
                 self._goal,
                 self._encoder.circles(),
+                self._feasibility,
             )
 
     @cached_property
@@ -178,7 +178,11 @@ class Recommendation:
         space = self._encoder.context_space
         with computing():
             value = value_of_next_trial(
-                self._asking, space, self._goal, seed=self._seed
+                self._asking,
+                space,
+                self._goal,
+                seed=self._seed,
+                feasibility=self._feasibility,
             )
         return float(value)
 
@@ -207,7 +211,12 @@ class Recommendation:
         more = (tolerance - least) * (latent / least if least > 0.0 else 1.0)
         with computing():
             return find_region(
-                self._averaged, self._encoder, self.parameters, more, self._goal
+                self._averaged,
+                self._encoder,
+                self.parameters,
+                more,
+                self._goal,
+                self._feasibility,
             )
 
     def _losses(self, unit: str | None) -> tuple[Tensor, str | None]:
@@ -421,20 +430,6 @@ class Recommendation:
         return found[0]
 
 
-def num_sets(num_answers: int) -> int:
-    r"""Over how many sets of hyperparameters a recommendation is averaged.
-
-    Args:
-        num_answers: The number of answers.
-
-    Returns:
-        The more, the less the answers say about them: so intervals depend little on the
-        seed of the draws after few answers, and take no longer after many.
-    """
-    wanted = ANSWERS_AND_SETS // max(num_answers, 1)
-    return min(max(wanted, LEAST_SETS), MOST_SETS)
-
-
 def _check_level(level: float) -> None:
     if not 0.0 < level < 1.0:
         raise InputDataError(
@@ -482,4 +477,5 @@ def make_recommendation(
         _seed=seed,
         _goal=optimum,
         _probability=goal.level if isinstance(goal, ThresholdMap) else None,
+        _feasibility=feasibility,
     )

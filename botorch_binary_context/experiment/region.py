@@ -4,6 +4,8 @@ How far each of the recommended parameters may be moved.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from botorch_binary_context.experiment.angles import Periodic
@@ -13,6 +15,7 @@ from botorch_binary_context.experiment.variables import (
     Parameter,
     Value,
 )
+from botorch_binary_context.feasibility import Feasibility
 from botorch_binary_context.goals import Goal
 from botorch_binary_context.models.averaged_gp import AveragedGP
 
@@ -29,6 +32,7 @@ def find_region(
     parameters: Values,
     tolerance: float,
     goal: Goal,
+    feasibility: Feasibility | None = None,
 ) -> Region:
     r"""Values of each parameter alone that are little worse on average.
 
@@ -38,6 +42,7 @@ def find_region(
         parameters: The recommended parameters.
         tolerance: By how much the posterior mean of the goal may fall.
         goal: What the parameters should be good at.
+        feasibility: Which parameters are feasible, if not all are.
 
     Returns:
         For each number an interval around its value (of a periodic one from the first
@@ -46,11 +51,14 @@ def find_region(
     region: Region = {}
     for part in encoder.space.parts:
         values = _values_of(part, parameters[part.name])
-        drops = _drops(model, encoder, parameters, part.name, values, goal)
-        is_good = [drop <= tolerance for drop in drops]
+        shown = [{**parameters, part.name: value} for value in values]
+        drops = _drops(model, encoder, [parameters, *shown], goal)
+        is_allowed = _are_feasible(feasibility, encoder, shown, goal)
+        good = zip(drops, is_allowed, strict=True)
+        is_good = [allowed and drop <= tolerance for drop, allowed in good]
         if isinstance(part, Categorical):
-            good = zip(values, is_good, strict=True)
-            region[part.name] = [value for value, fits in good if fits]
+            fitting = zip(values, is_good, strict=True)
+            region[part.name] = [value for value, fits in fitting if fits]
         elif isinstance(part, Periodic) and all(is_good):
             region[part.name] = part.bounds
         else:
@@ -71,16 +79,25 @@ def _values_of(part: Parameter, recommended: Value) -> list[Value]:
     return sorted({*values, recommended})
 
 
-def _drops(
-    model: AveragedGP,
+def _are_feasible(
+    feasibility: Feasibility | None,
     encoder: Encoder,
-    parameters: Values,
-    name: str,
-    values: list[Value],
+    shown: Sequence[Values],
     goal: Goal,
+) -> list[bool]:
+    """Whether parameters are feasible; what is recommended is asked with them."""
+    if feasibility is None:
+        return [True] * len(shown)
+    rows = torch.stack([encoder.encode_parameters(side) for side in shown])
+    with torch.no_grad():
+        slack = feasibility.slack_of_goal(goal, encoder.context_space, rows)
+    return (slack >= 0).tolist()
+
+
+def _drops(
+    model: AveragedGP, encoder: Encoder, shown: Sequence[Values], goal: Goal
 ) -> list[float]:
-    """By how much the posterior mean falls from the recommended value to others."""
-    shown = [parameters, *({**parameters, name: value} for value in values)]
+    """By how much the posterior mean falls from the first parameters to the others."""
     rows = torch.stack([encoder.encode_parameters(side) for side in shown])
     rows = rows.unsqueeze(1).expand(-1, model.num_draws, -1)  # n x draws x (d - m)
     with torch.no_grad():

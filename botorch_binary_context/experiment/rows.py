@@ -116,8 +116,8 @@ def read_row(
 
     Returns:
         The values; the columns of the answer, of which "outcome", "rater",
-        "reaction_time" and "chosen_by" are as they were given; and all other columns
-        that are not empty.
+        "reaction_time" and "chosen_by" are as they were given, and "infeasible" is a
+        list of names; and all other columns that are not empty.
     """
     named = value_names(settings)
     asked = {f"{ASKED}.{name}": name for name in named}
@@ -133,6 +133,7 @@ def read_row(
         raise InputDataError(f"Expected a name for each cell, but got {rest[None]}.")
     answer = {name: rest.pop(name, None) for name in _TEXTS}
     answer = {name: None if v == "" else v for name, v in answer.items()}
+    answer["infeasible"] = _read_infeasible(rest.pop("infeasible", None))
     answer[ASKED] = _read_asked(settings, row)
     answer["outcome"] = rest.pop("outcome")
     answer["used"] = _read_flag(rest.pop("use", rest.pop("used", True)))
@@ -144,6 +145,16 @@ def read_row(
     if isinstance(row.get("extra"), Mapping) and "extra" not in named:
         noted |= row["extra"]
     return values, answer, noted
+
+
+def _read_infeasible(given: Any) -> Any:
+    """Names in one text, or true or false; whatever else as it is."""
+    if not isinstance(given, str):
+        return given
+    text = given.strip().lower()
+    if text in (*_TRUE, *_FALSE):
+        return text in _TRUE
+    return text.split() or None
 
 
 def _read_asked(settings: Settings, row: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -1,5 +1,5 @@
 r"""
-The tables of a journal, and how older versions are upgraded.
+The tables of a journal.
 
 The tables can be read with any SQLite tool:
 
@@ -17,15 +17,13 @@ Every row ends with a checksum of its own. So a journal is changed through
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Callable
 
 from botorch_binary_context.experiment.checksums import SealedTables
 
 #: How SQLite files tell whose they are.
 APPLICATION_ID = int.from_bytes(b"bbcx", "big")
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 #: The columns of each table but the checksum; the first is the key.
 TABLES: dict[str, tuple[str, ...]] = {
@@ -35,6 +33,7 @@ TABLES: dict[str, tuple[str, ...]] = {
         "id",
         "status",
         "outcome",
+        "infeasible",
         "position",
         "used",
         "shown",
@@ -67,6 +66,7 @@ CREATE TABLE trials (
     id INTEGER PRIMARY KEY,
     status TEXT NOT NULL CHECK (status IN ('pending', 'answered', 'withdrawn')),
     outcome INTEGER CHECK (outcome >= 0),
+    infeasible TEXT NOT NULL,  -- what else was told: sides that were not feasible
     position INTEGER,  -- answers count from 1 in the order they came
     used INTEGER NOT NULL CHECK (used IN (0, 1)),  -- whether the model learns from it
     shown TEXT NOT NULL,
@@ -140,46 +140,3 @@ def has_tables_of_today(connection: sqlite3.Connection) -> bool:
     """
     query = "SELECT sql FROM sqlite_master ORDER BY rowid"
     return [row[0] for row in connection.execute(query)] == _STATEMENTS
-
-
-def migrate(
-    connection: sqlite3.Connection, version: int, log: Callable[[SealedTables], int]
-) -> None:
-    r"""Make the tables of an older version those of today, within a transaction.
-
-    Args:
-        connection: The database.
-        version: The version of its tables.
-        log: Writes the event of the migration; returns its number.
-    """
-    _MIGRATIONS[version](connection, log)
-
-
-def _from_version_1(
-    connection: sqlite3.Connection, log: Callable[[SealedTables], int]
-) -> None:
-    """Version 1 had three tables, without checksums and without a history."""
-    (content,) = connection.execute("SELECT content FROM settings").fetchone()
-    json.loads(content)
-    trials = connection.execute(
-        "SELECT id, status, outcome, position, 1, shown, NULL, chosen_by, NULL, NULL, "
-        "'{}', asked_at, closed_at FROM trials ORDER BY id"
-    ).fetchall()
-    fits = connection.execute("SELECT * FROM fits ORDER BY 1").fetchall()
-    for name in ("settings", "trials", "fits"):
-        connection.execute(f"DROP TABLE {name}")
-    tables = make_tables(connection)
-    revision = log(tables)
-    tables.insert("settings", (content,))
-    tables.insert("metadata", ("{}",))
-    for row in trials:
-        json.loads(row[5])
-        tables.insert("trials", (*row, revision))
-    for row in fits:
-        json.loads(row[1])
-        tables.insert("fits", row)
-
-
-_MIGRATIONS = {1: _from_version_1}
-#: The versions that can be opened.
-KNOWN_VERSIONS = (*_MIGRATIONS, SCHEMA_VERSION)

@@ -66,7 +66,8 @@ class State:
     def signature(self) -> tuple[Any, ...]:
         """All that the next question depends on."""
         pending = [(t.id, t.context, t.sides) for t in self.waiting]
-        return answers_of(self.told), pending, self.next_number
+        infeasible = [t.infeasible for t in self.told]
+        return answers_of(self.told), infeasible, pending, self.next_number
 
     def suppose(self, trial_id: int, outcome: int) -> State:
         r"""The state after an answer that has not been given.

@@ -45,6 +45,8 @@ class Trial:
         status: "pending", "answered" or "withdrawn".
         outcome: The label of the outcome if it was answered: 1 or 0 for passed or
             failed, or for duels the first or the second side preferred.
+        infeasible: What was told beside the outcome to be not feasible, by the names of
+            such outcomes: "unpleasant", or in duels "unpleasant-first" and so on.
         closed_at: When it was answered or withdrawn.
         position: A number from 1 that is larger for later answers.
         used: Whether the model learns from it.
@@ -61,6 +63,7 @@ class Trial:
     asked_at: str
     status: str = "pending"
     outcome: int | None = None
+    infeasible: tuple[str, ...] = ()
     closed_at: str | None = None
     position: int | None = None
     used: bool = True
@@ -117,6 +120,7 @@ class Trial:
             "values": self.values,
             "status": self.status,
             "outcome": self.outcome,
+            "infeasible": list(self.infeasible),
             "chosen_by": self.chosen_by,
             "asked_at": self.asked_at,
             "closed_at": self.closed_at,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ADDED = "added"
 #: The events that change what was answered before.
 AMENDMENTS = ("corrected", "undone", "excluded", "included")
-_JSON_COLUMNS = ("shown", "asked", "extra")
+_JSON_COLUMNS = ("infeasible", "shown", "asked", "extra")
 
 
 class TrialLog:
@@ -134,9 +134,9 @@ class TrialLog:
         Args:
             context: The values of the contexts.
             sides: The parameters.
-            answer: The columns "outcome", "used", and of "rater", "reaction_time",
-                "extra", "asked", "chosen_by", "asked_at" and "closed_at" those that
-                are known.
+            answer: The columns "outcome", "used", and of "infeasible", "rater",
+                "reaction_time", "extra", "asked", "chosen_by", "asked_at" and
+                "closed_at" those that are known.
 
         Returns:
             The trial, with its id.
@@ -152,7 +152,8 @@ class TrialLog:
 
     def _insert(self, kind: str, columns: Mapping[str, Any]) -> Trial:
         trial_id = self._last_id() + 1
-        defaults = {"status": "pending", "used": True, "extra": {}, "asked_at": now()}
+        defaults = {"status": "pending", "used": True, "asked_at": now()}
+        defaults |= {"infeasible": [], "extra": {}}
         revision = log_event(self._tables, kind, trial_id)
         given = {**defaults, **columns, "id": trial_id, "revision": revision}
         row = tuple(_to_column(name, given.get(name)) for name in TABLES["trials"])
@@ -190,8 +191,8 @@ class TrialLog:
         Args:
             trial_id: The id of a pending trial.
             outcome: The number of the outcome, from 0.
-            details: The columns "rater", "reaction_time", "extra" and "shown" that are
-                to be changed.
+            details: The columns "infeasible", "rater", "reaction_time", "extra" and
+                "shown" that are to be changed.
         """
         row = self._pending_row(trial_id)
         answer = {"status": "answered", "outcome": outcome, "closed_at": now()}
@@ -220,15 +221,19 @@ class TrialLog:
             )
         return row
 
-    def correct(self, trial_id: int, outcome: int) -> None:
+    def correct(
+        self, trial_id: int, outcome: int, infeasible: Sequence[str] = ()
+    ) -> None:
         r"""Change an answer; to be called within a transaction.
 
         Args:
             trial_id: The id of an answered trial.
             outcome: The number of the right outcome.
+            infeasible: What was not feasible beside it.
         """
         row = self._row_that_is(trial_id, "answered")
-        self._amend("corrected", row, {"outcome": outcome})
+        answer = {"outcome": outcome, "infeasible": list(infeasible)}
+        self._amend("corrected", row, answer)
 
     def annotate(self, trial_id: int, extra: Mapping[str, Any]) -> None:
         r"""Note more about a trial; to be called within a transaction.
@@ -273,7 +278,7 @@ class TrialLog:
 
     def _before_answer(self, trial: Trial) -> dict[str, Any]:
         """The columns that an answer has changed, as they were before."""
-        unanswered = {"outcome": None, "position": None}
+        unanswered = {"outcome": None, "infeasible": [], "position": None}
         events = read_events_since_last(self._tables, "answered", trial.id)
         if not events and self._was_added(trial):
             return {**unanswered, "status": "withdrawn"}
@@ -342,6 +347,7 @@ def _make_trial(row: Row) -> Trial:
     shown = columns.pop("shown")
     asked = columns.pop("asked")
     del columns["revision"]
+    columns["infeasible"] = tuple(columns["infeasible"])
     return Trial(
         context=shown["context"],
         sides=tuple(shown["sides"]),

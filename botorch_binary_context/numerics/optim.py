@@ -30,6 +30,9 @@ FIRST_STEP = 0.05  # of the width of the box
 POINTS_AT_ONCE = 2560
 NUMBERS_AT_ONCE = 131_072
 
+# Far below any value.
+FORBIDDEN = 1e6
+
 Function = Callable[[Tensor], Tensor]
 
 
@@ -249,6 +252,19 @@ def choose_best(points: Tensor, values: Tensor, number: int) -> Tensor:
     """
     index = values.topk(min(number, len(values)), dim=0).indices.unsqueeze(-1)
     return points.gather(0, index.expand(*index.shape[:-1], points.shape[-1]))
+
+
+def avoid(values: Tensor, slack: Tensor) -> Tensor:
+    r"""Values of candidates, all of those that may not be below all others.
+
+    Args:
+        values: The values.
+        slack: By how much candidates may be; negative if they may not.
+
+    Returns:
+        A tensor of the same shape.
+    """
+    return torch.where(slack >= 0, values, slack - FORBIDDEN)
 
 
 def climb(

@@ -20,6 +20,7 @@ from botorch_binary_context.goals import AtContext, AtReference, Goal, Threshold
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import (
     SearchOptions,
+    avoid,
     choose_best,
     draw_points,
     maximize,
@@ -39,8 +40,6 @@ NUM_CONTEXTS = 16
 NUM_RANDOM_TRIALS = 512
 NUM_STEPS = 16
 NUM_SAFE_STARTS = 4
-# Far below any score.
-FORBIDDEN = 1e6
 
 
 def widen(options: SearchOptions) -> SearchOptions:
@@ -410,19 +409,6 @@ class Rule(Protocol):
             The rows of the trials, ``batch_shape x num_rows x d``.
         """
         ...
-
-
-def avoid(values: Tensor, slack: Tensor) -> Tensor:
-    r"""Scores in which forbidden candidates rank below all others.
-
-    Args:
-        values: The scores.
-        slack: The slack of candidates, negative for forbidden ones.
-
-    Returns:
-        A tensor of the same shape.
-    """
-    return torch.where(slack >= 0, values, slack - FORBIDDEN)
 
 
 def draw_point_set() -> int:

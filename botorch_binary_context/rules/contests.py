@@ -25,8 +25,7 @@ from botorch_binary_context.models.best_of_gp import contests
 from botorch_binary_context.models.inference_mode import outside_inference_mode
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.batching import expand_batch
-from botorch_binary_context.numerics.optim import SearchOptions, maximize
-from botorch_binary_context.rules.base import avoid
+from botorch_binary_context.numerics.optim import SearchOptions, avoid, maximize
 from botorch_binary_context.rules.suggestion import frozen, recommend
 
 #: By the name of a rule, what makes the value of contests from a model and a box.

@@ -21,10 +21,11 @@ from botorch_binary_context.acquisition.sampled_knowledge_gradient import (
     SampledKnowledgeGradient,
 )
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.feasibility import Feasibility
 from botorch_binary_context.goals import AtReference, Goal, LinearGoal
 from botorch_binary_context.models.inference_mode import outside_inference_mode
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.numerics.optim import SearchOptions, maximize
+from botorch_binary_context.numerics.optim import SearchOptions, avoid, maximize
 from botorch_binary_context.rules.suggestion import frozen, recommend
 from botorch_binary_context.trials import TrialSpace
 
@@ -35,6 +36,7 @@ def value_of_next_trial(
     goal: Goal | None = None,
     options: SearchOptions = SearchOptions(max_evaluations=40),  # noqa: B008
     seed: int = 0,
+    feasibility: Feasibility | None = None,
 ) -> Tensor:
     r"""How much the best next trial is expected to improve the recommendation.
 
@@ -48,6 +50,8 @@ def value_of_next_trial(
             context.
         options: The effort of the search.
         seed: The seed of the search.
+        feasibility: Which trials are feasible, if only such can be run. What they tell
+            about parameters that are not feasible counts, too.
 
     Returns:
         A non-negative ``batch_shape`` tensor.
@@ -65,21 +69,26 @@ def value_of_next_trial(
         frozen(model),
         torch.no_grad(),
     ):
-        if isinstance(goal, LinearGoal):
-            nested = MomentMatchedKnowledgeGradient(model, space, goal=goal)
-            variables, _ = maximize_knowledge_gradient(
-                nested, trials.decode, trials.bounds, options, seed
+        if not isinstance(goal, LinearGoal):
+            acqf = SampledKnowledgeGradient(model, space, goal)
+        else:
+            acqf = MomentMatchedKnowledgeGradient(model, space, goal=goal)
+            if feasibility is None:
+                variables, _ = maximize_knowledge_gradient(
+                    acqf, trials.decode, trials.bounds, options, seed
+                )
+                return acqf.evaluate(trials.decode(variables).unsqueeze(0))[0]
+
+        def score(u: Tensor) -> Tensor:
+            X = trials.decode(u)
+            values = acqf.evaluate(X)
+            return (
+                values if feasibility is None else avoid(values, feasibility.slack(X))
             )
-            return nested.evaluate(trials.decode(variables).unsqueeze(0))[0]
-        acqf = SampledKnowledgeGradient(model, space, goal)
-        _, value = maximize(
-            lambda u: acqf.evaluate(trials.decode(u)),
-            trials.bounds,
-            model.batch_shape,
-            options,
-            seed=seed,
-        )
-        return value
+
+        bounds = trials.bounds
+        _, value = maximize(score, bounds, model.batch_shape, options, seed=seed)
+        return value.clamp_min(0.0)  # no trial is feasible: none tells anything
 
 
 def uncertainty_of_answer(

@@ -36,8 +36,8 @@ from botorch_binary_context.goals.base import match_contexts, read_contexts
 from botorch_binary_context.models.inference_mode import outside_inference_mode
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
-from botorch_binary_context.numerics.optim import SearchOptions, maximize
-from botorch_binary_context.rules.base import Rule, Selection, avoid
+from botorch_binary_context.numerics.optim import SearchOptions, avoid, maximize
+from botorch_binary_context.rules.base import Rule, Selection
 from botorch_binary_context.rules.registry import check_rule
 from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES
 
@@ -301,7 +301,7 @@ def _best_feasible(
     """The best parameters among those that are feasible."""
 
     def slack(x: Tensor) -> Tensor:
-        return feasibility.slack(goal.rows(space, x))
+        return feasibility.slack_of_goal(goal, space, x)
 
     def score(x: Tensor) -> Tensor:
         return avoid(goal.mean(model, space, x), slack(x))

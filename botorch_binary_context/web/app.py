@@ -136,7 +136,7 @@ class _Api:
 
     async def tell(self, request: Request) -> Response:
         desk = self._desk(request)
-        details = ["shown", "reaction_time", "extra"]
+        details = ["infeasible", "shown", "reaction_time", "extra"]
         body = await read_body(request, ["client", "id", "outcome"], details)
         given = {name: body[name] for name in details if name in body}
         answer = await self._run(

@@ -72,6 +72,7 @@ class Desk:
             "name": self.name,
             "kind": feedback.kind,
             "outcomes": list(feedback.outcomes),
+            "infeasible": list(feedback.infeasible_outcomes),
             "num_sides": feedback.num_sides,
             "feedback": content["feedback"],
             "parameters": content["parameters"],
@@ -168,8 +169,8 @@ class Desk:
             client: The name of the client.
             trial_id: The id of a pending trial of the client.
             outcome: The outcome.
-            details: What :meth:`.Logbook.tell` takes of "shown", "reaction_time" and
-                "extra".
+            details: What :meth:`.Logbook.tell` takes of "infeasible", "shown",
+                "reaction_time" and "extra".
 
         Returns:
             The answered trial.

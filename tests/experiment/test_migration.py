@@ -17,8 +17,9 @@ from botorch_binary_context.experiment import Experiment, connection, opening
 from botorch_binary_context.experiment.journal import Journal
 from botorch_binary_context.experiment.schema import SCHEMA_VERSION
 
+DATA = Path(__file__).parents[1] / "data"
 # Nine trials of the first release, of which one is pending and one was withdrawn.
-DUMP = (Path(__file__).parents[1] / "data" / "journal_v1.sql").read_text("utf-8")
+DUMP = (DATA / "journal_v1.sql").read_text("utf-8")
 # What that release asked next.
 NEXT = {"noise": 0.0, "gain": 10.0, "taps": 9, "window": "hann"}
 
@@ -167,3 +168,59 @@ def test_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             Journal(path)
     with closing(Journal(path)) as journal:
         check_whole(journal)
+
+
+# Twelve trials of version 2: answered, not feasible, excluded, added and withdrawn.
+SECOND_DUMP = (DATA / "journal_v2.sql").read_text("utf-8")
+# What that version asked next.
+SECOND_NEXT = {"size": 1.0, "gain": 0.5}
+
+
+def second(path: Path) -> Path:
+    with closing(sqlite3.connect(path)) as old:
+        old.executescript(SECOND_DUMP)
+    return path
+
+
+def test_version_2_is_kept(tmp_path: Path) -> None:
+    path = second(tmp_path / "journal")
+    tables = ("settings", "metadata", "fits", "events", "environments")
+    query = "SELECT * FROM {} ORDER BY 1"
+    with closing(sqlite3.connect(path)) as old:
+        before = {name: old.execute(query.format(name)).fetchall() for name in tables}
+        old.row_factory = sqlite3.Row
+        rows = [dict(row) for row in old.execute("SELECT * FROM trials ORDER BY id")]
+    Journal(path).close()
+    with closing(sqlite3.connect(path)) as new:
+        assert new.execute("PRAGMA user_version").fetchone() == (SCHEMA_VERSION,)
+        after = {name: new.execute(query.format(name)).fetchall() for name in tables}
+        new.row_factory = sqlite3.Row
+        found = [dict(row) for row in new.execute("SELECT * FROM trials ORDER BY id")]
+    assert [event[2] for event in after["events"][len(before["events"]) :]] == [
+        "migrated"
+    ]
+    for name in tables:
+        assert after[name][: len(before[name])] == before[name]
+    assert {row.pop("infeasible") for row in found} == {"[]"}
+    for row in (*rows, *found):
+        del row["checksum"]
+    assert found == rows
+
+
+def test_version_2_goes_on_as_before(tmp_path: Path) -> None:
+    with Experiment.open(second(tmp_path / "journal")) as experiment:
+        assert experiment.metadata == {"subject": "P07"}
+        trial = experiment.ask()
+        assert trial.values == SECOND_NEXT
+        experiment.tell(trial.id, "pass", infeasible=True)
+        assert experiment.undo(4).values["gain"] != 0.33  # which was shown instead
+
+
+def test_damage_of_version_2_is_found(tmp_path: Path) -> None:
+    path = second(tmp_path / "journal")
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("UPDATE trials SET outcome = 0 WHERE id = 3")
+    with pytest.raises(InputDataError, match="does not fit its checksum"):
+        Journal(path)
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (2,)

@@ -22,9 +22,9 @@ from botorch_binary_context.experiment import (
     Settings,
     Trial,
 )
+from botorch_binary_context.experiment.estimates import num_sets
 from botorch_binary_context.experiment.recommendation import (
     make_recommendation,
-    num_sets,
 )
 from botorch_binary_context.experiment.stopping import Stop, measure_progress
 from botorch_binary_context.experiment.surrogate import Surrogate

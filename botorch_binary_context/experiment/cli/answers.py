@@ -13,16 +13,22 @@ from typing import Any
 from botorch_binary_context.experiment.cli.output import describe, show
 from botorch_binary_context.experiment.cli.values import parse_notes, parse_values
 from botorch_binary_context.experiment.events import Event
+from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.stopping import Stop
+from botorch_binary_context.experiment.trial import Trial
+
+# What the history tells about a trial.
+_CHANGES = ("outcome", "infeasible", "used", "extra", "shown")
 
 
 def tell(arguments: argparse.Namespace) -> None:
     r"""Write an answer down.
 
     Args:
-        arguments: The journal, the id of a pending trial, its outcome, what was shown
-            if it was something else, and what is to be noted.
+        arguments: The journal, the id of a pending trial, its outcome, what was not
+            feasible beside it, what was shown if it was something else, and what is to
+            be noted.
     """
     with Logbook.open(arguments.journal) as logbook:
         shown = _parse_shown("--shown", arguments.shown, logbook) or None
@@ -35,15 +41,15 @@ def add(arguments: argparse.Namespace) -> None:
     r"""Write down a trial that was not asked for.
 
     Args:
-        arguments: The journal, the outcome, what was shown, whether the model learns
-            from it, and what is to be noted.
+        arguments: The journal, the outcome, what was not feasible beside it, what was
+            shown, whether the model learns from it, and what is to be noted.
     """
     with Logbook.open(arguments.journal) as logbook:
         values = _parse_shown("values", arguments.values, logbook)
         use = not arguments.unused
         trial = logbook.add(values, arguments.outcome, use=use, **_details(arguments))
-        name = logbook.feedback.outcomes[trial.outcome or 0]
-    show(arguments, trial.to_dict(), f"trial {trial.id}: added, {name}")
+        words = _name_outcome(trial, logbook.feedback)
+    show(arguments, trial.to_dict(), f"trial {trial.id}: added, {words}")
 
 
 def _parse_shown(option: str, pairs: Sequence[str], logbook: Logbook) -> dict[str, Any]:
@@ -56,6 +62,7 @@ def _parse_shown(option: str, pairs: Sequence[str], logbook: Logbook) -> dict[st
 
 def _details(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
+        "infeasible": arguments.infeasible,
         "rater": arguments.rater,
         "reaction_time": arguments.reaction_time,
         "extra": parse_notes("--note", arguments.note) or None,
@@ -94,7 +101,7 @@ def _describe_event(event: Event) -> str:
     changes = [
         f"{name} {event.old.get(name)} -> {event.new.get(name)}"
         for name in dict.fromkeys((*event.old, *event.new))
-        if name in ("outcome", "used", "extra", "shown") or event.trial is None
+        if name in _CHANGES or event.trial is None
     ]
     who = event.environment.get("user", "someone")
     tail = f": {', '.join(changes)}" if changes else ""
@@ -105,10 +112,12 @@ def correct(arguments: argparse.Namespace) -> None:
     r"""Change an answer.
 
     Args:
-        arguments: The journal, the id of an answered trial and its outcome.
+        arguments: The journal, the id of an answered trial, its outcome and what was
+            not feasible beside it.
     """
     with Logbook.open(arguments.journal) as logbook:
-        logbook.correct(arguments.id, arguments.outcome)
+        infeasible = arguments.infeasible
+        logbook.correct(arguments.id, arguments.outcome, infeasible=infeasible)
         _show_outcome(arguments, logbook)
 
 
@@ -162,9 +171,17 @@ def include(arguments: argparse.Namespace) -> None:
 
 def _show_outcome(arguments: argparse.Namespace, logbook: Logbook) -> None:
     feedback = logbook.feedback
-    name = feedback.outcomes[feedback.parse(arguments.outcome)]
-    data = {"id": arguments.id, "outcome": name}
-    show(arguments, data, f"trial {arguments.id}: {name}")
+    trial = logbook.trial(arguments.id)
+    data: dict[str, Any] = {"id": trial.id}
+    data["outcome"] = feedback.outcomes[trial.outcome or 0]
+    if feedback.infeasible is not None:
+        data["infeasible"] = list(trial.infeasible)
+    show(arguments, data, f"trial {trial.id}: {_name_outcome(trial, feedback)}")
+
+
+def _name_outcome(trial: Trial, feedback: Feedback) -> str:
+    """What was told about a trial, in words."""
+    return ", ".join([feedback.outcomes[trial.outcome or 0], *trial.infeasible])
 
 
 def status(arguments: argparse.Namespace) -> None:
@@ -179,6 +196,7 @@ def status(arguments: argparse.Namespace) -> None:
     names = logbook.feedback.outcomes
     counts = Counter(trial.status for trial in trials)
     outcomes = Counter(names[t.outcome] for t in trials if t.outcome is not None)
+    outcomes.update(name for trial in trials for name in trial.infeasible)
     names = names[::-1]
     pending = [trial for trial in trials if trial.status == "pending"]
     data = {

@@ -182,6 +182,7 @@ def _add_answers(commands: _Commands) -> None:
     own.add_argument("values", nargs="+", metavar="NAME=VALUE", help="what was shown")
     own.add_argument("--unused", action="store_true", help="keep it from the model")
     for sub in (tell, own):
+        _add_infeasible(sub)
         sub.add_argument("--reaction-time", type=float, metavar="SECONDS")
         sub.add_argument("--rater", help="who answered")
         _add_values(sub, "--note", "a note under a name of your choice")
@@ -194,10 +195,20 @@ def _add_outcome(parser: _Parser) -> None:
     )
 
 
+def _add_infeasible(parser: _Parser) -> None:
+    parser.add_argument(
+        "--infeasible",
+        action="append",
+        metavar="NAME",
+        help="what was not feasible beside the answer; of several sides, first or so",
+    )
+
+
 def _add_changes(commands: _Commands) -> None:
     correct = commands.add_scripted("answers.correct", "change an answer", "journal")
     correct.add_argument("id", type=int)
     _add_outcome(correct)
+    _add_infeasible(correct)
     undo = commands.add_scripted("answers.undo", "take back the last answer", "journal")
     undo.add_argument(
         "id", type=int, nargs="?", help="of an answer other than the last"

@@ -113,15 +113,18 @@ class Session:
         trial = pending[0] if pending else experiment.ask()
         self._show(experiment, trial)
         futures = self._prepare(experiment, trial)
+        feedback = experiment.feedback
         try:
-            word = _read_word([*experiment.feedback.outcomes[::-1], UNDO, QUIT])
+            word, *besides = _read_words(
+                [*feedback.outcomes[::-1], UNDO, QUIT], feedback.infeasible_outcomes
+            )
         finally:
             for future in futures:
                 future.cancel()
         if word == UNDO:
             return self._undo() and self.ask(experiment)
         if word != QUIT:
-            experiment.tell(trial.id, word)
+            experiment.tell(trial.id, word, infeasible=besides or None)
             self._answered.append(experiment)
         return word != QUIT
 
@@ -146,22 +149,33 @@ class Session:
         print("\n".join(["", title, *values]))
 
 
-def _read_word(words: Sequence[str]) -> str:
-    """One of some words, or its first letters; the end of the input means the last."""
+def _read_words(words: Sequence[str], besides: Sequence[str]) -> list[str]:
+    """One of some words, and perhaps others; the end of the input means the last.
+
+    Args:
+        words: The words, each of which can be typed by its first letters.
+        besides: Those that can be typed behind an answer.
+    """
     short = _shorten(words)
     prompt = ", ".join(
         word if short[word] == word else f"{word} ({short[word]})" for word in words
     )
+    meant = {**{short[word]: word for word in words}, **{word: word for word in words}}
+
+    def allowed(word: str) -> set[str | None]:
+        return set() if word in (UNDO, QUIT) else {*besides}
+
     while True:
         try:
-            typed = input(f"{prompt}: ").strip().lower()
+            typed = input(f"{prompt}: ").strip().lower().split()
         except EOFError:
             print()
-            return words[-1]
-        for word in words:
-            if typed in (word, short[word]):
-                return word
-        print(f"please type one of {', '.join(words)}, or its first letter")
+            return [words[-1]]
+        found = [meant.get(text) for text in typed]
+        if found and found[0] is not None and set(found[1:]) <= allowed(found[0]):
+            return [word for word in found if word is not None]
+        behind = f"; {' or '.join(besides)} behind an answer" if besides else ""
+        print(f"please type one of {', '.join(words)}, or its first letter{behind}")
 
 
 def _shorten(words: Sequence[str]) -> dict[str, str]:
