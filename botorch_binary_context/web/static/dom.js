@@ -31,13 +31,14 @@ export function showScreen(...children) {
   }
 }
 
-// A button for an answer. Screen readers say its name, and the key apart from it.
-export function answerButton(attributes, label, key, shortcut) {
+// A button for an answer. Screen readers say its name, and the key, if any, apart from it.
+export function answerButton(attributes, label, key, sign = key?.toUpperCase()) {
+  const shortcut = key?.length === 1 ? key.toUpperCase() : key;
   return element(
     "button",
     { class: "answer", "aria-label": label, "aria-keyshortcuts": shortcut, ...attributes },
     label,
-    element("kbd", { "aria-hidden": "true" }, key),
+    key === undefined ? null : element("kbd", { "aria-hidden": "true" }, sign),
   );
 }
 

@@ -1,6 +1,7 @@
 // The duel page: two sides in random places, and which one is preferred.
 
 import { stir } from "./chance.js";
+import { Besides } from "./beside.js";
 import { announce, answerButton, element, formatValues, showScreen } from "./dom.js";
 import { Answering } from "./session.js";
 import { drawStimulus, loadStimulus } from "./stimulus.js";
@@ -23,7 +24,10 @@ export async function makeDuelTask(description) {
 class DuelTask {
   constructor(description, custom) {
     this.custom = custom;
-    this.ties = description.outcomes.filter((outcome) => !SIDES.includes(outcome));
+    this.description = description;
+    this.ties = description.outcomes.filter(
+      (outcome) => !SIDES.includes(outcome) && !description.infeasible.includes(outcome),
+    );
     this.instructions = [text("instructionsDuel")];
     if (this.ties.length) {
       this.instructions.push(text("instructionsTie"));
@@ -44,24 +48,35 @@ class DuelTask {
     const panels = places.map((side, place) => this.makePanel(trial, side, place));
     const choices = this.makeChoices(places);
     this.buttons = choices.map(({ outcome, label, key, keys }) =>
-      answerButton({ "data-outcome": outcome }, label, key, keys[0]),
+      answerButton({ "data-outcome": outcome }, label, keys[0], key),
     );
+    this.besides = this.makeBesides(trial, places);
     this.requireSounds(panels.map((panel) => panel.sound));
     showScreen(
       trial.context && Object.keys(trial.context).length
         ? element("p", { class: "context" }, formatValues(trial.context))
         : null,
-      element("div", { class: "sides" }, ...panels.map((panel) => panel.section)),
+      element("div", { class: "sides pair" }, ...panels.map((panel) => panel.section)),
       element(
         "div",
         { class: "answers", role: "group", "aria-label": text("whichOne"), "data-focus": true },
         ...this.buttons,
       ),
+      this.besides.section,
     );
     announce(text("pleaseAnswer"));
-    const { choice, seconds } = await this.answering.wait(choices, this.buttons);
+    const given = await this.besides.wait(this.answering, choices, this.buttons);
+    const { choice, seconds, infeasible } = given;
     const left = SIDES[places[0]];
-    return { outcome: choice.outcome, seconds, extra: { "page.left": left } };
+    return { outcome: choice.outcome, infeasible, seconds, extra: { "page.left": left } };
+  }
+
+  // Switches in the order of the places; there is nothing to tell while practicing.
+  makeBesides(trial, places) {
+    const { infeasible } = this.description;
+    const isPractice = trial.practice !== undefined;
+    const names = isPractice || !infeasible.length ? [] : places.map((side) => infeasible[side]);
+    return new Besides(this.description, names, [text("preferLeft"), text("preferRight")]);
   }
 
   makeChoices(places) {
@@ -128,7 +143,12 @@ class DuelTask {
   }
 
   simulate(outcome) {
-    this.buttons.find((button) => button.dataset.outcome === outcome).click();
+    const button = this.buttons.find(({ dataset }) => dataset.outcome === outcome);
+    if (button) {
+      button.click();
+    } else {
+      this.besides.simulate(outcome);
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // The eye chart: one letter or ring at a time, of the size that is asked for.
 
+import { Besides } from "./beside.js";
 import { problemWith, Screen, waitForScreen } from "./calibration.js";
 import { pick, stir } from "./chance.js";
 import { announce, element, find, formatValues, showScreen } from "./dom.js";
@@ -41,6 +42,7 @@ class EyeTask {
   constructor(description, client) {
     const { optotypes, size } = description.page;
     this.client = client;
+    this.description = description;
     this.isRing = optotypes !== "sloan";
     this.size = size;
     this.names = SETS[optotypes];
@@ -131,7 +133,7 @@ class EyeTask {
     this.settings = description;
   }
 
-  layOut() {
+  layOut(trial) {
     const name = text(this.isRing ? "theRing" : "theLetter");
     this.stage = element("div", { class: "stage", id: "stage", role: "img", "aria-label": name });
     this.choices = this.names.map((name) => ({
@@ -146,6 +148,7 @@ class EyeTask {
       ),
     );
     const label = text(this.isRing ? "ringPad" : "letterPad");
+    this.besides = this.makeBesides(trial);
     const pad = element(
       "div",
       {
@@ -160,7 +163,14 @@ class EyeTask {
       this.strip ? element("p", { class: "context" }, this.strip) : null,
       this.stage,
       pad,
+      this.besides.section,
     );
+  }
+
+  // There is nothing to tell while practicing.
+  makeBesides(trial) {
+    const names = trial.right === undefined ? this.description.infeasible : [];
+    return new Besides(this.description, names);
   }
 
   padCells() {
@@ -199,7 +209,7 @@ class EyeTask {
     this.draw(optotype, asked);
     this.right = optotype;
     announce(text("pleaseAnswer"));
-    const answered = this.answering.wait(this.choices, this.buttons);
+    const answered = this.besides.wait(this.answering, this.choices, this.buttons);
     const given = await Promise.race([answered, lost]);
     this.redraw = () => {};
     if (given === null) {
@@ -220,11 +230,12 @@ class EyeTask {
     this.stroke = stroke;
   }
 
-  makeAnswer(optotype, asked, { choice, seconds }) {
+  makeAnswer(optotype, asked, { choice, seconds, infeasible }) {
     const drawn = logmarOf(this.stroke, this.screen);
     const isOther = Math.abs(drawn - asked) > TOLERANCE;
     return {
-      outcome: choice.name === optotype ? "pass" : "fail",
+      outcome: choice.outcome ?? (choice.name === optotype ? "pass" : "fail"),
+      infeasible,
       seconds,
       // Rounding must not lead out of the bounds.
       shown: isOther

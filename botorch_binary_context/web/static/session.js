@@ -4,7 +4,8 @@
 //   instructions  a list of texts
 //   prepare()     makes the screen ready, for example by a calibration
 //   practice      a list of trials that are not sent; each has a field `right`
-//   show(trial)   resolves to {outcome, shown, extra, at}, the answer and its time
+//   show(trial)   resolves to {outcome, infeasible, shown, extra, seconds}: the answer,
+//                 what was not feasible beside it, and its time
 //   hide()        gives the trial up
 //   simulate(outcome)  answers as a simulated person does, by the task's own keys
 
@@ -158,8 +159,11 @@ export class Session {
 
   showProgress() {
     const { number, limit: total } = this;
-    find("progress").textContent =
-      total === null ? text("trial", { number }) : text("trialOf", { number, total });
+    // More than that are asked if some had no answer.
+    const isOpen = total === null || number > total;
+    find("progress").textContent = isOpen
+      ? text("trial", { number })
+      : text("trialOf", { number, total });
   }
 
   // Show a trial, again after each pause, until there is an answer or another action.
@@ -198,6 +202,7 @@ export class Session {
     await this.client.tell({
       id: trial.id,
       outcome: answer.outcome,
+      infeasible: answer.infeasible,
       shown: answer.shown,
       reaction_time: Math.max(answer.seconds, 0),
       extra: answer.extra,

@@ -106,11 +106,22 @@ const TEXTS = {
 
   // Plain page
   howDidItGo: "How did it go?",
+  whichIsBest: "Which one is best?",
   first: "First",
   second: "Second",
+  third: "Third",
+  fourth: "Fourth",
+  fifth: "Fifth",
+  sixth: "Sixth",
+  seventh: "Seventh",
+  eighth: "Eighth",
   pass: "Pass",
   fail: "Fail",
   tie: "No difference",
+
+  // Beside an answer
+  besides: "What was not as it should be",
+  noAnswer: "I cannot answer",
 
   // Experimenter
   experimenter: "Experimenter",
@@ -154,6 +165,9 @@ const TEXTS = {
   pictureAlt: "Posterior, psychometric curve and contexts after {number} answers",
   noPicture: "There is nothing to draw yet.",
 };
+
+// What the sides of a trial are called.
+export const SIDES = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"];
 
 export function text(key, values = {}) {
   if (!(key in TEXTS)) {
