@@ -14,24 +14,20 @@ into another, with a matrix of rates.
 from __future__ import annotations
 
 from abc import abstractmethod
-from statistics import NormalDist
 from typing import Any
 
 import torch
-from botorch.exceptions import InputDataError
 from botorch.utils.probability.utils import log_phi
 from torch import Tensor
 
 from botorch_binary_context.bivariate import bivariate_normal_cdf
 from botorch_binary_context.likelihoods.base import LogDerivatives
 from botorch_binary_context.likelihoods.intervals import Intervals
-from botorch_binary_context.likelihoods.rates import RatedLikelihood, rate_as_float
+from botorch_binary_context.likelihoods.success import Step, StepLikelihood
 from botorch_binary_context.probability import (
     entropy,
     legendre,
     normal_cdf,
-    probit_mean,
-    probit_moments,
 )
 
 # The nodes of a quadrature over the interval that matters.
@@ -39,7 +35,7 @@ NUM_NODES = 64
 REACH = 9.0
 
 
-class OrdinalLikelihood(RatedLikelihood):
+class OrdinalLikelihood(StepLikelihood):
     r"""Answers of ``k`` ordered categories.
 
     ``p(c|f) = Σ_m A_cm q_m(f)`` with the ordered probit ``q_m(f) = Φ(f - t_m) - Φ(f -
@@ -132,88 +128,15 @@ class OrdinalLikelihood(RatedLikelihood):
         shrink = (1 + variance).rsqrt()
         return self._confuse(self._intervals(mean * shrink, shrink).slope()) * shrink
 
-    def _success(self) -> tuple[Tensor, float | Tensor, float | Tensor]:
-        """``t``, ``a`` and ``b`` of the success probability ``a + b Φ(f - t)``."""
+    def _step(self) -> Step:
         threshold = self.thresholds[..., self.passing - 1].unsqueeze(-1)
         matrix = self.confusion()
         if matrix is None:
-            return threshold, 0.0, 1.0
+            return Step(threshold=threshold)
         # The same for all fails and for all passes, except for the rates.
         passes = matrix[..., self.passing :, :].sum(dim=-2)
         lowest, highest = passes[..., :1], passes[..., -1:]
-        return threshold, lowest, highest - lowest
-
-    def probability(self, contrast: Tensor) -> Tensor:
-        r"""The probability of an answer of at least :attr:`passing`.
-
-        Args:
-            contrast: A ``... x n`` tensor of contrasts.
-
-        Returns:
-            A tensor of the same shape.
-        """
-        threshold, lowest, rise = self._success()
-        return lowest + rise * normal_cdf(contrast - threshold.to(contrast))
-
-    def expected_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""The exact mean of the success probability for Gaussian contrasts.
-
-        Args:
-            mean: The mean of the contrasts.
-            variance: Their variance, of the same shape.
-
-        Returns:
-            The mean of the success probability.
-        """
-        threshold, lowest, rise = self._success()
-        return lowest + rise * probit_mean(mean - threshold.to(mean), variance)
-
-    def probability_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""The derivative of the expected success probability in the mean.
-
-        Args:
-            mean: The mean of the contrasts.
-            variance: Their variance, of the same shape.
-
-        Returns:
-            A tensor of the same shape.
-        """
-        threshold, _, rise = self._success()
-        shrink = (1 + variance).rsqrt()
-        return rise * log_phi((mean - threshold.to(mean)) * shrink).exp() * shrink
-
-    def probability_moments(
-        self, mean: Tensor, variance: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        r"""The exact mean and variance of the success probability.
-
-        Args:
-            mean: The mean of the contrasts.
-            variance: Their variance, of the same shape.
-        """
-        threshold, lowest, rise = self._success()
-        center, squares = probit_moments(mean - threshold.to(mean), variance)
-        return lowest + rise * center, rise**2 * squares
-
-    def contrast_at(self, probability: float) -> float:
-        r"""The contrast that is passed with a probability.
-
-        Args:
-            probability: That of an answer of at least :attr:`passing`.
-
-        Returns:
-            ``f``.
-        """
-        names = "thresholds", "lapse_rate", "lapse_rate"
-        numbers = zip(self._success(), names, strict=True)
-        threshold, lowest, rise = (rate_as_float(rate, name) for rate, name in numbers)
-        share = (probability - lowest) / rise
-        if not 0.0 < share < 1.0:
-            raise InputDataError(
-                f"Expected ``probability`` to be between {lowest:g} and "
-                f"{lowest + rise:g}, but got {probability}."
-            )
-        return threshold + NormalDist().inv_cdf(share)
+        return Step(lowest, highest - lowest, threshold)
 
     def mutual_information(self, mean: Tensor, variance: Tensor) -> Tensor:
         r"""The information, in nats, of an answer about its Gaussian contrast.
@@ -318,7 +241,7 @@ class OrdinalLikelihood(RatedLikelihood):
         Returns:
             A ``... x n`` tensor.
         """
-        return self._log_derivatives(contrast, targets).value
+        return self._shrunken_derivatives(contrast, targets).value
 
     def log_derivatives(self, contrast: Tensor, targets: Tensor) -> LogDerivatives:
         r"""``log p(c|f)`` and its first and second derivatives in ``f``.
@@ -330,38 +253,12 @@ class OrdinalLikelihood(RatedLikelihood):
         Returns:
             The value, the gradient and the curvatures, ``... x n`` each.
         """
-        return self._log_derivatives(contrast, targets)
+        return self._shrunken_derivatives(contrast, targets)
 
-    def tilted_derivatives(
-        self, mean: Tensor, variance: Tensor, targets: Tensor
-    ) -> LogDerivatives:
-        r"""``log E p(c|f)`` for Gaussian contrasts, and its derivatives in their mean.
-
-        ``E Φ(f - t) = Φ((μ - t) / sqrt(1 + σ²))``: the likelihood itself, at shrunken
-        contrasts and thresholds.
-
-        Args:
-            mean: The mean of the contrasts, ``... x n``.
-            variance: Their variance, ``... x n``.
-            targets: Labels, ``... x n``.
-
-        Returns:
-            The value and the derivatives, ``... x n`` each.
-        """
-        shrink = (1 + variance).rsqrt()
-        at = self._log_derivatives(mean * shrink, targets, shrink)
-        squared = shrink.square()
-        return LogDerivatives(
-            at.gradient * shrink,
-            at.negative_hessian * squared,
-            at.information * squared,
-            lambda: at.value,
-        )
-
-    def _log_derivatives(
+    def _shrunken_derivatives(
         self, contrast: Tensor, targets: Tensor, scale: Tensor | None = None
     ) -> LogDerivatives:
-        """The same with thresholds that may be scaled."""
+        """``log p(c|f)`` and its derivatives, with thresholds that may be scaled."""
         matrix = self.confusion()
         if matrix is not None:
             intervals = self._intervals(contrast, scale)

@@ -11,7 +11,6 @@ Likelihoods of pass/fail outcomes and of duels, with a probit link.
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 import torch
@@ -31,17 +30,16 @@ from botorch_binary_context.likelihoods.rates import (
     rate_as_float,
     set_rate,
 )
+from botorch_binary_context.likelihoods.success import Step, StepLikelihood
 from botorch_binary_context.probability import (
     bernoulli_mutual_information,
     expected_bernoulli_entropy,
     inverse_mills_ratio,
     normal_cdf,
-    probit_mean,
-    probit_moments,
 )
 
 
-class ProbitLikelihood(RatedLikelihood):
+class ProbitLikelihood(StepLikelihood):
     r"""Pass/fail outcomes, ``p(c=1|f) = γ + (1 - γ - λ) Φ(f)``.
 
     The guess rate ``γ`` is the chance of passing without any ability (``1/n`` in an
@@ -120,75 +118,10 @@ class ProbitLikelihood(RatedLikelihood):
     def _range(self) -> float | Tensor:
         return 1.0 - self.guess_rate - self.lapse_rate
 
-    def probability(self, contrast: Tensor) -> Tensor:
-        r"""``p(c=1|f)`` of trials with the given contrasts.
-
-        Args:
-            contrast: A tensor of any shape.
-
-        Returns:
-            A tensor of the same shape.
-        """
-        return self._rescale(normal_cdf(contrast))
-
-    def contrast_at(self, probability: float) -> float:
-        r"""The contrast that is passed with a probability.
-
-        Args:
-            probability: ``p(c=1|f)``, between ``γ`` and ``1 - λ``.
-
-        Returns:
-            ``f``.
-        """
-        guess = rate_as_float(self.guess_rate, "guess_rate")
-        highest = 1 - rate_as_float(self.lapse_rate, "lapse_rate")
-        share = (probability - guess) / (highest - guess)
-        if not 0.0 < share < 1.0:
-            raise InputDataError(
-                f"Expected ``probability`` to be between {guess:g} and {highest:g}, "
-                f"the guess rate and 1 - the lapse rate, but got {probability}."
-            )
-        return NormalDist().inv_cdf(share)
-
-    def expected_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""The exact mean of ``p(c=1|f)`` for Gaussian contrasts.
-
-        Args:
-            mean: The mean of the contrasts.
-            variance: Their variance, of the same shape.
-
-        Returns:
-            The mean of the success probability.
-        """
-        return self._rescale(probit_mean(mean, variance))
-
-    def probability_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""``(1 - γ - λ) φ(h) / sqrt(1 + σ²)`` with ``h = μ / sqrt(1 + σ²)``.
-
-        Args:
-            mean: The mean of the contrasts.
-            variance: Their variance, of the same shape.
-
-        Returns:
-            The derivative of the expected probability in the mean.
-        """
-        shrink = (1 + variance).rsqrt()
-        return self._range * log_phi(mean * shrink).exp() * shrink
-
-    def probability_moments(
-        self, mean: Tensor, variance: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        r"""The exact mean and variance of ``p(c=1|f)`` for Gaussian contrasts.
-
-        Args:
-            mean: The mean of the contrasts.
-            variance: Their variance, of the same shape.
-
-        Returns:
-            The mean and the variance of the success probability.
-        """
-        center, squares = probit_moments(mean, variance)
-        return self._rescale(center), self._range**2 * squares
+    def _step(self) -> Step:
+        if self.is_log_concave:
+            return Step()
+        return Step(self.guess_rate, self._range)
 
     def mutual_information(self, mean: Tensor, variance: Tensor) -> Tensor:
         r"""The information, in nats, of a label about its Gaussian contrast.
@@ -323,36 +256,11 @@ class ProbitLikelihood(RatedLikelihood):
         hessian = ratio * (z + ratio)
         return LogDerivatives(sign * ratio, hessian, ratio * other, lambda: value)
 
-    def tilted_derivatives(
-        self, mean: Tensor, variance: Tensor, targets: Tensor
+    def _shrunken_derivatives(
+        self, contrast: Tensor, targets: Tensor, scale: Tensor
     ) -> LogDerivatives:
-        r"""``log E p(c|f)`` for Gaussian contrasts, and its derivatives in their mean.
-
-        ``E Φ(t f) = Φ(t h)``: the likelihood itself, at a shrunken contrast
-        ``h = μ / sqrt(1 + σ²)``.
-
-        Args:
-            mean: The mean of the contrasts, ``... x n``.
-            variance: Their variance, ``... x n``.
-            targets: Labels, ``... x n``.
-
-        Returns:
-            The value and the derivatives, ``... x n`` each.
-        """
-        shrink = (1 + variance).rsqrt()
-        at = self.log_derivatives(mean * shrink, targets)
-        squared = shrink.square()
-        curvature = information = at.negative_hessian * squared
-        if at.information is not at.negative_hessian:
-            information = at.information * squared
-        return LogDerivatives(
-            at.gradient * shrink, curvature, information, lambda: at.value
-        )
-
-    def _rescale(self, probability: Tensor) -> Tensor:
-        if self.is_log_concave:
-            return probability
-        return self.guess_rate + self._range * probability
+        """Its threshold is zero, so there is nothing to scale."""
+        return self.log_derivatives(contrast, targets)
 
     def _log_prob(self, z: Tensor, targets: Tensor) -> Tensor:
         """``log p(c|f)``, with ``z`` positive where the contrast supports the label."""
