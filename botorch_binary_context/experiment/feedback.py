@@ -27,6 +27,8 @@ MAX_RATING = 20
 LEARNED = "learned"
 # Its value before any answer: the median of its prior.
 FIRST_LAPSE_RATE = 0.04
+# With two alternatives lapses and flat slopes look alike: too few answers tell a rate.
+TWO_CHOICES_LAPSE_RATE = 0.02
 
 
 @dataclass(frozen=True)
@@ -64,18 +66,23 @@ class PassFail(SingleSide):
         guess_rate: The chance of passing without any ability: ``1/n`` in a choice of
             one among ``n``; a number, or a text such as "1/26".
         lapse_rate: The chance of failing with full ability; a number or a text, or
-            "learned" to learn it from the answers.
+            "learned" to learn it from the answers. Who chooses among ``alternatives``
+            presses a wrong key at times, so with more than two of them the rate is
+            learned by default, and with two it is 0.02; without them it is 0.
         alternatives: ``n``, as another way to give a ``guess_rate`` of ``1/n``; it is
             converted and None afterwards.
     """
 
     kind: ClassVar[str] = "pass/fail"
     guess_rate: float | str = 0.0
-    lapse_rate: float | str = 0.0
+    lapse_rate: float | str | None = None
     alternatives: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.lapse_rate is None:
+            rate = _default_lapse_rate(self.alternatives)
+            object.__setattr__(self, "lapse_rate", rate)
         if self.alternatives is not None:
             if self.guess_rate != 0.0:
                 _refuse_both(self.guess_rate, self.alternatives)
@@ -97,7 +104,10 @@ class PassFail(SingleSide):
     @property
     def first_lapse_rate(self) -> float:
         """The lapse rate before any answer."""
-        return FIRST_LAPSE_RATE if self.learns_lapse_rate else float(self.lapse_rate)
+        if self.learns_lapse_rate:
+            return FIRST_LAPSE_RATE
+        assert self.lapse_rate is not None
+        return float(self.lapse_rate)
 
     def likelihood(self) -> OutcomeLikelihood:
         r"""A probit with the two rates."""
@@ -391,6 +401,13 @@ def _refuse_both(guess_rate: Any, alternatives: Any) -> None:
         "Expected ``guess_rate`` or ``alternatives``, one of the two, but got "
         f"{quote(guess_rate)} and {quote(alternatives)}."
     )
+
+
+def _default_lapse_rate(alternatives: Any) -> float | str:
+    """What the study ``lapses`` suggests."""
+    if alternatives is None:
+        return 0.0
+    return TWO_CHOICES_LAPSE_RATE if alternatives == 2 else LEARNED
 
 
 def _check_alternatives(number: Any) -> int:

@@ -81,6 +81,18 @@ class TestDefaults:
         assert replace(feedback, lapse_rate=0.0) == PassFail(1 / 26)
         assert replace(PassFail(), alternatives=2) == PassFail(0.5)
 
+    def test_lapse_rate(self) -> None:
+        assert PassFail() == PassFail(0.0, 0.0)
+        assert PassFail(0.5) == PassFail(0.5, 0.0)
+        assert PassFail(alternatives=26) == PassFail(1 / 26, "learned")
+        assert PassFail(alternatives=2) == PassFail(0.5, 0.02)
+        assert PassFail(lapse_rate=0.0, alternatives=26) == PassFail(1 / 26, 0.0)
+        # A journal holds what it was begun with.
+        kept = replace(pass_fail(), feedback=PassFail(alternatives=3)).to_dict()
+        assert kept["feedback"]["lapse_rate"] == "learned"
+        kept["feedback"]["lapse_rate"] = 0.0
+        assert Settings.from_dict(kept).feedback == PassFail(1 / 3)
+
     def test_no_contexts(self) -> None:
         settings = Settings(PLAIN)
         assert settings.kernel is None
