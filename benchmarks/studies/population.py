@@ -22,6 +22,11 @@ from torch import Tensor
 
 from benchmarks.studies import store
 from benchmarks.studies.experiment import FIT_OPTIONS
+from benchmarks.studies.ideal_examiner import (
+    NUM_PARTICLES,
+    Examiner,
+    read_probability,
+)
 from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.studies.settings_study import SEARCH
 from benchmarks.tables import format_table
@@ -35,7 +40,7 @@ from botorch_binary_context.models import (
 )
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.problems import RefractionProblem
-from botorch_binary_context.problems.refraction import POWER_VECTOR
+from botorch_binary_context.problems.refraction import POWER_VECTOR, visual_acuity
 from botorch_binary_context.rules import recommend, suggest
 
 NAME = "population"
@@ -55,6 +60,8 @@ MOST_POWER = 3.5
 # New patients, and those examined before: no patient is both.
 NEW_SEED, EARLIER_SEED = 1, 2
 TODAY = "no earlier patients"
+# What nobody knows: the formula of blur, and the distribution of all patients.
+IDEAL, CLOUD_SEED = "the population and the formula of blur", 3
 
 
 class Patients(RefractionProblem):
@@ -157,6 +164,34 @@ def examine(
     return Examination(trials, labels.unsqueeze(-1), regrets)
 
 
+def examine_ideally(patients: Patients) -> Examination:
+    r"""Examine patients as one could who knows the formula and the population.
+
+    Args:
+        patients: The patients.
+
+    Returns:
+        What they lost; the trials are left out.
+    """
+    cloud = draw_patients(NUM_PARTICLES, CLOUD_SEED)
+    lenses, slopes = patients.prescription, patients.slopes
+    assert isinstance(slopes, Tensor)
+    regrets: dict[int, list[Tensor]] = {n: [] for n in CHECKPOINTS}
+    for j in range(len(lenses)):
+        generator = torch.Generator().manual_seed(j)
+        examiner = Examiner(cloud.prescription, cloud.slopes, generator)  # pyright: ignore
+        for n in range(1, LETTERS + 1):
+            X = examiner.ask()
+            p = read_probability(X, lenses[j : j + 1], slopes[j : j + 1])
+            passed = torch.rand((), dtype=p.dtype, generator=generator) < p
+            examiner.tell(X, bool(passed))
+            if n in regrets:
+                regrets[n].append(visual_acuity(examiner.recommend() - lenses[j]))
+    empty = lenses[:0]
+    losses = {n: torch.stack(found) for n, found in regrets.items()}
+    return Examination(empty, empty, losses)
+
+
 def _earlier(number: int, examined: Examination, space: ContextSpace) -> list[LatentGP]:
     return [_model(examined.X[j], examined.Y[j], space) for j in range(number)]
 
@@ -188,6 +223,9 @@ def run(arguments: argparse.Namespace) -> None:
         store.save(table, path)
         print(f"{NAME}: {way}: {_describe(rows)}", flush=True)
     assert table is not None
+    if IDEAL not in table["way"]:
+        table = pl.concat([table, _rows(IDEAL, examine_ideally(new))])
+        store.save(table, path)
     print(format_regrets(table))
 
 

@@ -26,3 +26,4 @@ def test_run_and_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     report = population.write_report(tmp_path).read_text()
     for way in (population.TODAY, "2, hyperparameters", "2, mean function too"):
         assert f"| {way} |" in report
+    assert f"| {population.IDEAL} |" in report
