@@ -151,7 +151,16 @@ def run(arguments: argparse.Namespace) -> None:
                     _add(path, name, n, model, number)
     table = store.read_table(path)
     if table is not None:
-        print(format_losses(table, names))
+        for part in _split_by_kind(names):
+            print(f"\nLog loss:\n\n{format_losses(table, part)}")
+            print(f"\nMeans over these sets:\n\n{format_summary(table, part)}")
+
+
+def _split_by_kind(names: list[str]) -> list[list[str]]:
+    """Sets of duels and sets of pass/fail outcomes, which have other models."""
+    duels = [name for name in names if name not in PASS_FAIL]
+    rest = [name for name in names if name in PASS_FAIL]
+    return [part for part in (duels, rest) if part]
 
 
 def _models_of(name: str) -> list[str]:
@@ -205,7 +214,9 @@ def write_report(root: Path) -> Path:
             f"## {title}\n\n{format_losses(table, names)}"
             for title, names in groups.items()
         ],
-        "## Means over the held out sets\n\n" + format_summary(table),
+        "## Means over the held out sets\n\n" + format_summary(table, list(HELD_OUT)),
+        "## Means over the sets of passes and fails\n\n"
+        + format_summary(table, list(PASS_FAIL)),
     ]
     return write_sections(root / NAME, sections)
 
@@ -245,17 +256,18 @@ def _cell(rows: pl.DataFrame) -> str:
     return f"{mean:.3f} ± {deviation / len(rows) ** 0.5:.3f}"  # pyright: ignore
 
 
-def format_summary(table: pl.DataFrame) -> str:
-    r"""Means over the held out duels: log loss, calibration, CPU time.
+def format_summary(table: pl.DataFrame, names: list[str]) -> str:
+    r"""Means over some sets: log loss, calibration, CPU time.
 
     Args:
         table: The results.
+        names: The sets.
 
     Returns:
-        The table in Markdown, with the sets on which a model of ours has a log loss no
+        The table in Markdown, with the sets of duels on which a model has a log loss no
         higher than the best of :data:`PEERS`.
     """
-    table = table.filter(pl.col("set").is_in(list(HELD_OUT)))
+    table = table.filter(pl.col("set").is_in(names))
     losses = table.group_by("n", "set", "model").agg(pl.col("log_loss").mean())
     best = (
         losses.filter(pl.col("model").is_in(PEERS))
@@ -272,6 +284,7 @@ def format_summary(table: pl.DataFrame) -> str:
         pl.col("log_loss", "calibration", "seconds").mean(),
         pl.col("set").n_unique().alias("sets"),
     )
+    has_peers = not best.is_empty()
     rows = [
         [
             row["n"],
@@ -279,9 +292,11 @@ def format_summary(table: pl.DataFrame) -> str:
             f"{row['log_loss']:.3f}",
             f"{row['calibration']:.3f}",
             f"{row['seconds']:.2g}",
-            f"{row['wins'] or 0} of {row['sets']}",
+            *([f"{row['wins'] or 0} of {row['sets']}"] if has_peers else []),
         ]
         for row in means.join(wins, ["n", "model"], how="left").sort("n").to_dicts()
     ]
     header = ["n", "model", "log loss", "calibration error", "CPU s per fit"]
-    return format_table([*header, "no worse than the best peer"], rows)
+    if has_peers:
+        header.append("no worse than the best peer")
+    return format_table(header, rows)

