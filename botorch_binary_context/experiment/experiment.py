@@ -106,6 +106,7 @@ class Experiment(Logbook):
         settings: Settings,
         metadata: Mapping[str, Any] | None = None,
         prior: Sequence[Experiment] | None = None,
+        mean_function: bool = False,
     ) -> Self:
         r"""Begin an experiment.
 
@@ -118,12 +119,19 @@ class Experiment(Logbook):
             prior: Earlier experiments with other subjects and the same variables.
                 Hyperparameters are learned from all of them together and stored in the
                 journal as fixed.
+            mean_function: Whether to learn from them the mean function of the subjects,
+                too: what the next one is expected to be like before any answer.
         """
         metadata = {} if metadata is None else metadata
         check_metadata(metadata)
         if prior is not None:
             earlier = [(e.settings, e._read_state().answered) for e in prior]
-            settings = learn_from_population(settings, earlier)
+            settings = learn_from_population(settings, earlier, mean_function)
+        elif mean_function:
+            raise InputDataError(
+                "Expected ``prior`` to hold experiments with ``mean_function``, but "
+                "got None."
+            )
         Surrogate(settings)  # finds mistakes before there is a file
         return cls(Journal.create(path, settings.with_seed().to_dict(), metadata))
 

@@ -18,6 +18,7 @@ from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.goal import NamedGoal
 from botorch_binary_context.experiment.lens import Lens
 from botorch_binary_context.experiment.logbook import Logbook
+from botorch_binary_context.experiment.mean_function import MeanFunction
 from botorch_binary_context.experiment.recommendation import Recommendation
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.space import Encoder, NamedSpace
@@ -50,6 +51,7 @@ __all__ = [
     "Lens",
     "Logbook",
     "Loss",
+    "MeanFunction",
     "NamedGoal",
     "NamedSpace",
     "Parameter",

@@ -17,12 +17,14 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from botorch_binary_context.experiment.feedback import FEEDBACKS
 from botorch_binary_context.experiment.goal import GOALS, NamedGoal
+from botorch_binary_context.experiment.mean_function import MeanFunction
 from botorch_binary_context.experiment.ranges import SCALES
 from botorch_binary_context.experiment.settings import PARAMETER_TYPES, Settings
 from botorch_binary_context.experiment.settings_checks import (
     INFERENCES,
     KERNELS,
     PRIORS,
+    SETTING_TABLES,
 )
 from botorch_binary_context.experiment.stopping import Stop
 from botorch_binary_context.experiment.variables import Context
@@ -50,7 +52,7 @@ def settings_schema() -> Schema:
         A JSON schema.
     """
     rules = sorted({rule for kind in FEEDBACKS.values() for rule in kind().rules})
-    schema = _table(Settings, leave_out=("space", "feedback", "stop", "goal"))
+    schema = _table(Settings, leave_out=("space", "feedback", *SETTING_TABLES))
     schema["properties"] |= {
         "rule": {**schema["properties"]["rule"], "enum": rules},
         "feedback": {"oneOf": [_kind(k, "kind", n) for n, k in FEEDBACKS.items()]},
@@ -63,6 +65,7 @@ def settings_schema() -> Schema:
         "contexts": {"type": "array", "items": _table(Context)},
         "stop": _table(Stop),
         "goal": _goal(),
+        "mean_function": _table(MeanFunction),
     }
     del schema["required"]
     schema["anyOf"] = [{"required": [key]} for key in ("parameters", "contexts")]

@@ -1,5 +1,5 @@
 r"""
-Hyperparameters of a new experiment, learned from earlier ones.
+Hyperparameters and the mean function of a new experiment, learned from earlier ones.
 """
 
 from __future__ import annotations
@@ -8,17 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from botorch.exceptions import InputDataError
+from botorch.exceptions import InputDataError, UnsupportedError
 from torch.nn import ModuleDict
 
+from botorch_binary_context.experiment.mean_function import MeanFunction
 from botorch_binary_context.experiment.settings import Settings
-from botorch_binary_context.experiment.surrogate import Surrogate
+from botorch_binary_context.experiment.surrogate import Surrogate, own_mean
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.models.population import population_prior
 
 
 def learn_from_population(
-    settings: Settings, answered: Sequence[tuple[Settings, Sequence[Trial]]]
+    settings: Settings,
+    answered: Sequence[tuple[Settings, Sequence[Trial]]],
+    mean_function: bool = False,
 ) -> Settings:
     r"""The settings, with hyperparameters learned from earlier experiments.
 
@@ -28,6 +31,7 @@ def learn_from_population(
     Args:
         settings: What the new experiment is.
         answered: The settings of each earlier experiment and its answered trials.
+        mean_function: Whether to learn the mean function of the subjects, too.
 
     Returns:
         The settings of the new experiment.
@@ -39,14 +43,19 @@ def learn_from_population(
             "variables, the feedback and the kernel of ``settings``, but got "
             + (f"{len(others)} others." if others else "none.")
         )
-    surrogate = Surrogate(settings)
+    if mean_function and settings.drift is not None:
+        raise UnsupportedError(
+            "Expected ``mean_function`` to be False with ``drift``, but got True."
+        )
+    surrogate = Surrogate(replace(settings, mean_function=None))
     models = [
         surrogate.model(trials, {}, levels=False) for _, trials in answered if trials
     ]
-    model = population_prior(models).apply(models[0])
+    prior = population_prior(models, mean_function)
+    model = prior.apply(models[0])
     parts = {
         "covariance": model.covar_module,
-        "mean": model.mean_module,
+        "mean": own_mean(model),
         "likelihood": model.likelihood,
     }
     learned: dict[str, Any] = {
@@ -54,7 +63,11 @@ def learn_from_population(
         for name, (module, attribute) in surrogate.handles(ModuleDict(parts)).items()
     }
     known = {**learned, **settings.hyperparameters}
-    return replace(settings, hyperparameters=known)
+    new = replace(settings, hyperparameters=known, mean_function=None)
+    if prior.mean is None:
+        return new
+    kernel = Surrogate(new).model([], {}, levels=False).covar_module
+    return replace(new, mean_function=MeanFunction.of(prior.mean, kernel))
 
 
 def _is_alike(one: Settings, other: Settings) -> bool:

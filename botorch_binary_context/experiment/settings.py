@@ -34,7 +34,9 @@ from botorch_binary_context.experiment.lens import (
     AnyParameter,
     Lens,
 )
+from botorch_binary_context.experiment.mean_function import MeanFunction
 from botorch_binary_context.experiment.settings_checks import (
+    SETTING_TABLES,
     check_kinds,
     check_settings,
     find_combinations,
@@ -117,6 +119,8 @@ class Settings:
         drift: Over about how many answers the overall performance changes, by learning
             or fatigue; the speed is learned. Recommendations are then about the
             present. None if it does not change.
+        mean_function: The mean function of earlier subjects, which
+            ``Experiment.create(..., prior=..., mean_function=True)`` learns.
     """
 
     space: NamedSpace
@@ -136,6 +140,7 @@ class Settings:
     easy_rate: float = 0.0
     kept_out: Sequence[str] = (CATCH,)
     drift: float | None = None
+    mean_function: MeanFunction | None = None
 
     def __post_init__(self) -> None:
         check_kinds(self)
@@ -220,15 +225,14 @@ class Settings:
             "kernel": self.kernel,
             "seed": self.seed,
             "initial_trials": self.initial_trials,
-            "feedback": {"kind": feedback.kind, **_without_none(asdict(feedback))},
+            "feedback": {"kind": feedback.kind, **_to_table(feedback)},
             "parameters": [_parameter_dict(p) for p in self.space.parameters],
-            "contexts": [_without_none(asdict(c)) for c in self.space.contexts],
+            "contexts": [_to_table(c) for c in self.space.contexts],
             "hyperparameters": dict(self.hyperparameters),
             "combinations": self.combinations,
             "inference": self.inference,
             "priors": self.priors,
-            "stop": None if self.stop is None else _without_none(asdict(self.stop)),
-            "goal": None if self.goal is None else _without_none(asdict(self.goal)),
+            **{key: _to_table(getattr(self, key)) for key in SETTING_TABLES},
             "catch_rate": self.catch_rate,
             "catch": dict(self.catch),
             "easy_rate": self.easy_rate,
@@ -257,7 +261,7 @@ class Settings:
             [make(Context, table, "contexts") for table in contexts],
         )
         content |= {"space": space, "feedback": make_feedback(feedback)}
-        for key, kind in (("stop", Stop), ("goal", NamedGoal)):
+        for key, kind in SETTING_TABLES.items():
             if content.get(key) is not None:
                 content[key] = make(kind, table_of(content[key], key), key)
         return cls(**content)
@@ -293,12 +297,15 @@ PARAMETER_TYPES: dict[str, Any] = {
 }
 
 
-def _without_none(table: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if value is not None}
+def _to_table(value: Any) -> Any:
+    """The keys of a dataclass that are not None; None stays."""
+    if value is None:
+        return None
+    return {key: item for key, item in asdict(value).items() if item is not None}
 
 
 def _parameter_dict(parameter: Any) -> dict[str, Any]:
-    return {"type": parameter.type, **_without_none(asdict(parameter))}
+    return {"type": parameter.type, **_to_table(parameter)}
 
 
 def _make_parameter(table: dict[str, Any]) -> AnyParameter:

@@ -23,6 +23,7 @@ from botorch_binary_context.experiment.lens import (
     POWER_VECTOR,
     are_sphere_and_cylinder,
 )
+from botorch_binary_context.experiment.mean_function import MeanFunction
 from botorch_binary_context.experiment.space import NamedSpace
 from botorch_binary_context.experiment.stopping import Stop
 from botorch_binary_context.experiment.toml_tables import choose
@@ -47,6 +48,8 @@ INFERENCES: dict[str, type[Inference]] = {
 }
 #: Combinations of parameters that have a name.
 COMBINATIONS = {POWER_VECTOR: SPHERE_AND_CYLINDER}
+#: Settings with keys of their own.
+SETTING_TABLES = {"stop": Stop, "goal": NamedGoal, "mean_function": MeanFunction}
 MAX_COLUMNS = 500
 MAX_COUNT = 10**100
 
@@ -102,7 +105,7 @@ def check_kinds(settings: Settings) -> None:
             raise InputDataError(
                 f"Expected ``{name}`` to be a {kind.__name__}, but got {quote(value)}."
             )
-    for name, kind in (("stop", Stop), ("goal", NamedGoal)):
+    for name, kind in SETTING_TABLES.items():
         value = getattr(settings, name)
         if value is not None and not isinstance(value, kind):
             raise InputDataError(

@@ -36,6 +36,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
 from botorch_binary_context.models.observations import Observations
+from botorch_binary_context.models.population import PopulationMean
 from botorch_binary_context.models.power_vectors import PowerVectors
 
 #: Hyperparameters by their names.
@@ -191,6 +192,8 @@ class Surrogate:
         shown = self.answered_rows(trials).flatten(0, -2)
         kernel: Any = prior["covariance"]
         mean: Any = prior["mean"]
+        if self.settings.mean_function is not None:
+            mean = self.settings.mean_function.add_to(mean, kernel)
         likelihood: Any = prior["likelihood"]
         model = MixedGP(
             self.observations(trials, likelihood),
@@ -217,7 +220,7 @@ class Surrogate:
         prior = ModuleDict(
             {
                 "covariance": model.covar_module,
-                "mean": model.mean_module,
+                "mean": own_mean(model),
                 "likelihood": model.likelihood,
             }
         )
@@ -317,6 +320,16 @@ class Surrogate:
             module, attribute = handles[name]
             numbers = _parse_numbers(value, getattr(module, attribute).shape)
             setattr(module, attribute, numbers)
+
+
+def own_mean(model: LatentGP) -> Any:
+    r"""The mean of a model, without that of earlier subjects.
+
+    Args:
+        model: The model.
+    """
+    mean = model.mean_module
+    return mean.base if isinstance(mean, PopulationMean) else mean
 
 
 def _drift_kernels(kernel: Module) -> list[Module]:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from botorch.exceptions import InputDataError
+import torch
+from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context import population_prior
 from botorch_binary_context.experiment import Experiment, PassFail, Settings
@@ -44,6 +46,51 @@ def test_new_experiments_take_what_was_learned(tmp_path: Path) -> None:
         assert kept == pytest.approx(slope)
     for experiment in earlier:
         experiment.close()
+
+
+def test_mean_function(tmp_path: Path) -> None:
+    """What earlier subjects did is expected of the next one, before any answer."""
+    earlier = [examined(tmp_path / f"{i}.journal", i, 20) for i in range(3)]
+    path = tmp_path / "new.journal"
+    with Experiment.create(path, pass_fail(), prior=earlier, mean_function=True) as new:
+        settings = new.settings
+    trials = [e._read_state().answered for e in earlier]
+    plain = Surrogate(pass_fail())
+    models = [plain.model(some, {}, levels=False) for some in trials]
+    prior = population_prior(models, mean_function=True)
+    expected = prior.apply(plain.model([], {}, levels=False))
+    X = plain.rows(trials[0])
+    with torch.no_grad():
+        found = Surrogate(settings).model([], {}, levels=False).posterior(X)
+        torch.testing.assert_close(
+            found.mean, expected.posterior(X).mean, atol=1e-3, rtol=1e-3
+        )
+        torch.testing.assert_close(found.variance, expected.posterior(X).variance)
+        without = replace(settings, mean_function=None)
+        level = Surrogate(without).model([], {}, levels=False).posterior(X).mean
+    assert float((found.mean - level).abs().max()) > 0.1
+    with Experiment.open(path) as again:
+        assert again.settings == settings
+        for _ in range(8):
+            trial = again.ask()
+            again.tell(trial.id, answer(trial))
+        assert trial.chosen_by == settings.rule
+        assert again.recommend().expected_loss().mean >= 0.0
+    for experiment in earlier:
+        experiment.close()
+
+
+def test_mean_function_needs_subjects_that_do_not_drift(tmp_path: Path) -> None:
+    with pytest.raises(InputDataError, match="``prior`` to hold experiments with"):
+        Experiment.create(tmp_path / "x.journal", pass_fail(), mean_function=True)
+    settings = pass_fail(drift=20)
+    path = tmp_path / "x.journal"
+    with Experiment.create(tmp_path / "0.journal", settings) as earlier:
+        trial = earlier.ask()
+        earlier.tell(trial.id, 1)
+        with pytest.raises(UnsupportedError, match="``mean_function`` to be False"):
+            Experiment.create(path, settings, prior=[earlier], mean_function=True)
+    assert not path.exists()
 
 
 def test_other_experiments_are_refused(tmp_path: Path) -> None:
