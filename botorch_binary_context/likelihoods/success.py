@@ -19,6 +19,9 @@ from botorch_binary_context.likelihoods.base import LogDerivatives
 from botorch_binary_context.likelihoods.rates import RatedLikelihood, rate_as_float
 from botorch_binary_context.probability import normal_cdf, probit_mean, probit_moments
 
+# Nearer to an end a share of the rise is not told from it.
+ROUNDING = 1e-12
+
 
 @dataclass(frozen=True)
 class Step:
@@ -80,10 +83,11 @@ class StepLikelihood(RatedLikelihood):
         lowest = rate_as_float(step.lowest, "lapse_rate")
         rise = rate_as_float(step.rise, "lapse_rate")
         share = (probability - lowest) / rise
-        if not 0.0 < share < 1.0:
+        if not ROUNDING < share < 1.0 - ROUNDING:
             raise InputDataError(
                 f"Expected ``probability`` to be between {lowest:g} and "
-                f"{lowest + rise:g}, but got {probability}."
+                f"{lowest + rise:g}, the success rates of a hopeless and of a trivial "
+                f"test, but got {probability}."
             )
         contrast = NormalDist().inv_cdf(share)
         if step.threshold is None:

@@ -242,7 +242,7 @@ class TestThreshold:
     def test_errors(self) -> None:
         best = graded("up", n=5)
         for probability in (0.0, 0.1, 0.95, 1.0, float("nan")):
-            with pytest.raises(InputDataError, match="between 0.1 and 0.95, the guess"):
+            with pytest.raises(InputDataError, match="0.1 and 0.95, the success rates"):
                 best.threshold(probability=probability)
         with pytest.raises(InputDataError, match="``level`` to be between 0 and 1"):
             best.threshold(level=1.0)
