@@ -13,8 +13,9 @@ from botorch_binary_context.web.guard import Role
 from botorch_binary_context.web.pages import Page
 from tests.experiment.simulation import duels, unmodelled
 from tests.web.browsing import close, open_page
+from tests.web.page_visits import create, threshold_settings
 from tests.web.serving import serving
-from tests.web.test_pages import PHONE, create, eye_settings, threshold_settings
+from tests.web.test_pages import PHONE, eye_settings
 
 CONTROLS = ("button", "link", "slider", "spinbutton", "image", "group", "region")
 
