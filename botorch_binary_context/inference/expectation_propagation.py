@@ -18,11 +18,9 @@ alternatives.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 
 import torch
-from botorch.exceptions.warnings import NumericsWarning
 from torch import Tensor
 
 from botorch_binary_context.inference.gaussian import (
@@ -51,6 +49,7 @@ from botorch_binary_context.inference.sites import (
 from botorch_binary_context.inference.slopes import Slopes, attach_slopes
 from botorch_binary_context.inference.small import SmallProblem, SmallSites, to_slopes
 from botorch_binary_context.likelihoods.probit_terms import Array
+from botorch_binary_context.numerics.notices import warn_of_inaccuracy
 
 TOLERANCE = 1e-5
 MAX_SWEEPS = 200
@@ -203,13 +202,11 @@ class ExpectationPropagation(Inference):
                 sites, error, matched = self._retry(search, likelihood, sites, error)
                 local = None
         if not bool((error <= tolerance).all()):
-            warnings.warn(
+            warn_of_inaccuracy(
                 "Expectation propagation did not reach its tolerance of "
                 f"{tolerance:.1g} in {self.max_sweeps} sweeps; the moments of some "
                 f"trial still change by {float(error.max()):.1g} posterior standard "
                 "deviations.",
-                NumericsWarning,
-                stacklevel=2,
             )
         return sites, matched, local
 
@@ -244,12 +241,10 @@ class ExpectationPropagation(Inference):
         better = missed & (found_error <= search.tolerance)
         if not bool(better.any()):
             return sites, error, likelihood
-        warnings.warn(
+        warn_of_inaccuracy(
             "Expectation propagation found no sites that match all moments, as happens "
             "where a posterior has several modes; sites that widen the posterior are "
             "left out.",
-            NumericsWarning,
-            stacklevel=2,
         )
         sites = found.where(better, sites)
         error = torch.where(better, found_error, error)

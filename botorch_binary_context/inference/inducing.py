@@ -19,11 +19,9 @@ values is a natural gradient step [Khan2017conjugate]_; it costs ``O(n m²)``.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import torch
-from botorch.exceptions.warnings import NumericsWarning
 from torch import Tensor
 
 from botorch_binary_context.inference.gaussian import (
@@ -33,6 +31,7 @@ from botorch_binary_context.inference.gaussian import (
     matvec,
 )
 from botorch_binary_context.inference.sites import Sites
+from botorch_binary_context.numerics.notices import warn_of_inaccuracy
 from botorch_binary_context.probability import hermite
 
 TOLERANCE = 1e-5
@@ -194,12 +193,10 @@ def approximate_inducing(
     with torch.no_grad():
         sites, posterior, error = _sweep(likelihood, prior, targets, sites)
         if error > TOLERANCE:
-            warnings.warn(
+            warn_of_inaccuracy(
                 f"Variational inference did not reach its tolerance of {TOLERANCE:.1g} "
                 f"in {MAX_SWEEPS} sweeps; the mean of some trial still changes by "
                 f"{error:.1g} posterior standard deviations.",
-                NumericsWarning,
-                stacklevel=2,
             )
         return _assemble(likelihood, prior, targets, sites, posterior)
 

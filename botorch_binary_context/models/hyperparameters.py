@@ -11,12 +11,10 @@ All evaluations are one batched model.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import torch
 from botorch.exceptions import UnsupportedError
-from botorch.exceptions.warnings import NumericsWarning
 from botorch.utils.sampling import draw_sobol_normal_samples
 from gpytorch.constraints import Interval
 from gpytorch.kernels import Kernel
@@ -27,6 +25,7 @@ from torch.nn.functional import logsigmoid
 from botorch_binary_context.inference.exact import resample
 from botorch_binary_context.models.inference_mode import outside_inference_mode
 from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.notices import silent
 
 # The step, in the logarithm, of the finite differences of gradients.
 STEP = 0.1
@@ -69,9 +68,7 @@ def _draw(model: LatentGP, num_draws: int, seed: int) -> LatentGP:
     u = center + (root @ z.unsqueeze(-1)).squeeze(-1)
     draws = expand_model(model, num_draws)
     with torch.no_grad():
-        with warnings.catch_warnings():
-            # Most of these are only weighted; the chosen ones warn when used.
-            warnings.simplefilter("ignore", NumericsWarning)
+        with silent():  # most are only weighted; the chosen ones warn when used
             density = coordinates.log_posterior(draws, u)
         coordinates.write(draws, _choose(u, density + z.square().sum(dim=-1) / 2))
     return draws
