@@ -19,7 +19,7 @@ export function find(id) {
   return document.getElementById(id);
 }
 
-// Show one screen in the place of another. The focus goes to its heading or, where there
+// Show one screen instead of another. The focus goes to its heading or, where there
 // is none, to what has the attribute `data-focus`: that is what a screen reader says.
 export function showScreen(...children) {
   const main = find("main");
