@@ -23,6 +23,7 @@ from botorch_binary_context.experiment.space import NamedSpace
 from botorch_binary_context.experiment.surrogate import Surrogate
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.experiment.variables import Context
+from botorch_binary_context.numerics.notices import silent
 
 #: How much more likely the answers must be under the opposite.
 BAYES_FACTOR = 100.0
@@ -103,7 +104,7 @@ def _check_rate(
 def _log_evidence(trials: Sequence[Trial], settings: Settings) -> float:
     """How likely the answers are, with hyperparameters as the prior has them."""
     model = Surrogate(settings).model(trials, {}, levels=False)
-    with torch.no_grad():
+    with torch.no_grad(), silent():  # of a model that is only weighed
         return float(model.approximation.log_evidence)
 
 
