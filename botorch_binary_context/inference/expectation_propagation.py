@@ -134,11 +134,11 @@ class ExpectationPropagation(Inference):
         prior = prior_mean, K, targets
         small = self._find_small(likelihood, *prior, start)
         if small is not None:
-            value = K.new_tensor(small.log_evidence)
+            value = K.new_tensor(small.log_evidence[0])
             sites = _small_sites(small)
             if torch.is_grad_enabled():
                 value = _attach(value, likelihood, *prior, sites, to_slopes(small))
-            return value, Start(torch.from_numpy(small.start))
+            return value, Start(torch.from_numpy(small.start[0]))
         sites, matched, _ = self._find_sites(likelihood, *prior, start)
         begin = Start(sites.stack())
         if matched is not likelihood and torch.is_grad_enabled():
@@ -149,15 +149,15 @@ class ExpectationPropagation(Inference):
 
     def find_small(
         self, problem: SmallProblem, start: Array | None = None
-    ) -> SmallSites | None:
-        r"""The sites of one model of few trials.
+    ) -> SmallSites:
+        r"""The sites of models of few trials.
 
         Args:
-            problem: The prior and the answers.
-            start: The site parameters to start from, ``n x 2``.
+            problem: The priors and the answers.
+            start: The site parameters to start from, ``b x n x 2``.
 
         Returns:
-            The sites; None if they were not found.
+            The sites.
         """
         return problem.find_sites(start, self.tolerance, self.max_sweeps)
 
@@ -173,8 +173,9 @@ class ExpectationPropagation(Inference):
         problem = SmallProblem.of(likelihood, prior_mean, K, targets)
         if problem is None:
             return None
-        begin = None if start is None else start.values.numpy()
-        return self.find_small(problem, begin)
+        begin = None if start is None else start.values[None].numpy()
+        found = self.find_small(problem, begin)
+        return found if found.is_found.all() else None
 
     def _find_sites(
         self,
@@ -322,7 +323,8 @@ def _approximation(
 
 
 def _small_sites(found: SmallSites) -> Sites:
-    return Sites(torch.from_numpy(found.precision), torch.from_numpy(found.location))
+    precision = torch.from_numpy(found.precision[0])
+    return Sites(precision, torch.from_numpy(found.location[0]))
 
 
 def _extend(search: SiteSearch, start: Start) -> LocalPosterior | None:

@@ -245,11 +245,11 @@ class Inference(ABC):
     def find_small(
         self, problem: SmallProblem, start: Array | None = None
     ) -> SmallPosterior | None:
-        r"""The approximation of one model of few trials, where NumPy is faster.
+        r"""The approximation of models of few trials, where NumPy is faster.
 
         Args:
-            problem: The prior and the answers.
-            start: The ``start`` of a similar search, ``n x k``.
+            problem: The priors and the answers.
+            start: The ``start`` of a similar search, ``b x n x k``.
 
         Returns:
             What was found; None if :meth:`approximate` has to be asked.

@@ -98,8 +98,8 @@ class Laplace(Inference):
         small = _small_mode(*data, start)
         slopes = None
         if small is not None:
-            value = K.new_tensor(small.log_evidence)
-            begin = Start(torch.from_numpy(small.start))
+            value = K.new_tensor(small.log_evidence[0])
+            begin = Start(torch.from_numpy(small.start[0]))
             slopes = to_slopes(small) if attached else None
         else:
             with torch.no_grad():
@@ -119,16 +119,16 @@ class Laplace(Inference):
     def find_small(
         self, problem: SmallProblem, start: Array | None = None
     ) -> SmallMode | None:
-        r"""The mode of one model of few trials.
+        r"""The modes of models of few trials.
 
         Args:
-            problem: The prior and the answers.
-            start: The weights to start from, ``n x 1``.
+            problem: The priors and the answers.
+            start: The weights to start from, ``b x n x 1``.
 
         Returns:
-            The mode; None if it was not found.
+            The modes; None if the log-likelihood is not concave.
         """
-        return problem.find_mode(None if start is None else start[:, 0])
+        return problem.find_mode(None if start is None else start[..., 0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,7 +196,7 @@ def laplace_approximation(
             return _from_small(small, prior_mean, K)
         search = ModeSearch(likelihood, prior_mean, K, targets)
         if small is not None:
-            state = search.evaluate(torch.from_numpy(small.weights))
+            state = search.evaluate(torch.from_numpy(small.weights[0]))
         else:
             weights = None if start is None else start.values[..., 0]
             state = search.run(weights, _curvature_near(search, start))
@@ -229,23 +229,25 @@ def _small_mode(
     problem = SmallProblem.of(likelihood, prior_mean, K, targets)
     if problem is None:
         return None
-    return problem.find_mode(None if start is None else start.values[:, 0].numpy())
+    weights = None if start is None else start.values[None, :, 0].numpy()
+    found = problem.find_mode(weights)
+    return found if found is not None and found.is_found.all() else None
 
 
 def _from_small(
     found: SmallMode, prior_mean: Tensor, K: Tensor
 ) -> LaplaceApproximation:
     """The approximation at the mode of a small problem."""
-    residual = torch.from_numpy(found.residual)
+    residual = torch.from_numpy(found.residual[0])
     return LaplaceApproximation(
         prior_mean=prior_mean,
         mode=prior_mean + residual,
         residual=residual,
-        weights=torch.from_numpy(found.weights),
-        sqrt_information=torch.from_numpy(found.root),
+        weights=torch.from_numpy(found.weights[0]),
+        sqrt_information=torch.from_numpy(found.root[0]),
         prior_covariance=K,
-        cholesky=torch.from_numpy(found.cholesky),
-        log_likelihood=K.new_tensor(found.log_likelihood),
+        cholesky=torch.from_numpy(found.cholesky[0]),
+        log_likelihood=K.new_tensor(found.log_likelihood[0]),
     )
 
 

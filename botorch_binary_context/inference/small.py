@@ -1,18 +1,21 @@
 r"""
-One posterior of few trials, in NumPy.
+Posteriors of few trials, in NumPy.
 
 With a few dozen trials, function calls cost more than the algebra, and those of NumPy
 and LAPACK cost a fraction of PyTorch's. This finds what the general searches find, the
 mode of Laplace's method and the sites of expectation propagation, in the simplest way:
 full steps, in double precision. If that fails, it finds nothing, and the general search
 takes over.
+
+Every array begins with the ``b`` models that are searched together: one, or a few of a
+batch that still fit into the caches of a processor.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Protocol, Self
+from dataclasses import dataclass, fields
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -45,28 +48,46 @@ class SmallPosterior(Protocol):
     r"""What a search over few trials finds."""
 
     @property
-    def log_evidence(self) -> float:
-        """The approximate ``log p(c)``."""
+    def is_found(self) -> Array:
+        """Which models were found, ``b``."""
+        ...
+
+    @property
+    def log_evidence(self) -> Array:
+        """The approximate ``log p(c)``, ``b``."""
         ...
 
     @property
     def start(self) -> Array:
-        """Numbers of each trial to start a similar search from, ``n x k``."""
+        """Numbers of each trial to start a similar search from, ``b x n x k``."""
         ...
 
     def slopes(self) -> tuple[Array, Array]:
-        """Those of the log evidence in the prior mean and covariance."""
+        """Those of the log evidence in the prior, ``b x n`` and ``b x n x n``."""
         ...
+
+
+def is_small(values: Tensor) -> bool:
+    r"""Whether posteriors of so many trials are searched for here.
+
+    Args:
+        values: Something of each trial, ``... x n``.
+
+    Returns:
+        Whether there are few trials, in double precision on the CPU.
+    """
+    is_plain = values.dtype == torch.double and values.device.type == "cpu"
+    return is_plain and 0 < values.shape[-1] <= SMALL
 
 
 @dataclass(frozen=True)
 class SmallProblem:
-    r"""A prior of contrasts and the answers to their trials.
+    r"""Priors of contrasts and the answers to their trials.
 
     Attributes:
-        mean: The prior mean ``m``, ``n``.
-        K: The prior covariance, ``n x n``.
-        terms: How the trials were answered.
+        mean: The prior mean ``m``, ``b x n``.
+        K: The prior covariance, ``b x n x n``.
+        terms: How the trials were answered, ``b x n``.
     """
 
     mean: Array
@@ -77,7 +98,7 @@ class SmallProblem:
     def of(
         cls, likelihood: AnsweredTrials, prior_mean: Tensor, K: Tensor, targets: Tensor
     ) -> Self | None:
-        r"""A problem in NumPy, if it is one that can be solved here.
+        r"""A problem of one model in NumPy, if it is one that can be solved here.
 
         Args:
             likelihood: The likelihood of the trials.
@@ -89,103 +110,118 @@ class SmallProblem:
             The problem; None if it is a batch, large, not in double precision on the
             CPU, or with answers that are not known here.
         """
-        if K.ndim != 2 or targets.ndim != 1 or not 0 < K.shape[-1] <= SMALL:
+        if K.ndim != 2 or targets.ndim != 1 or not is_small(K):
             return None
-        if K.dtype != torch.double or K.device.type != "cpu":
-            return None
-        terms = likelihood.probit_terms(targets)
+        terms = likelihood.probit_terms(targets.unsqueeze(0))
         if terms is None:
             return None
-        return cls(prior_mean.detach().numpy(), K.detach().numpy(), terms)
+        return cls(prior_mean.detach().numpy()[None], K.detach().numpy()[None], terms)
+
+    def select(self, models: Array | list[int]) -> SmallProblem:
+        r"""The problem of some of the models.
+
+        Args:
+            models: Their indices.
+
+        Returns:
+            Their problem.
+        """
+        answers = self.terms.select(models)
+        return SmallProblem(self.mean[models], self.K[models], answers)
 
     @np.errstate(all="ignore")  # what is not finite is not found
     def find_mode(self, weights: Array | None = None) -> SmallMode | None:
         r"""Newton's method for the mode, in the weights of ``f = m + K a``.
 
         Args:
-            weights: Where to start, ``n``; by default at the prior mean.
+            weights: Where to start, ``b x n``; by default at the prior mean.
 
         Returns:
-            The mode; None if a step did not come closer to it, or if the log-likelihood
-            is not concave.
+            The mode, not found where a step did not come closer to it; None if the
+            log-likelihood is not concave.
         """
         if self.terms.floor is not None:
             return None
-        begin = np.zeros_like(self.mean) if weights is None else weights
-        return self._climb(begin)
-
-    def _climb(self, weights: Array) -> SmallMode | None:
-        """Full Newton steps, as long as each comes closer."""
-        last = math.inf
+        found = self._at(np.zeros_like(self.mean) if weights is None else weights)
+        is_there = [False] * len(self.mean)
+        last = [math.inf] * len(self.mean)
         for _ in range(MAX_STEPS):
-            found = self._at(weights)
-            if found is None:
-                return None
-            gap = self.terms.sign * found.ratio - weights
-            error = _largest(gap)
-            K_gap = self.K @ gap
-            if error <= TOLERANCE and _largest(K_gap) <= CONTRAST_TOLERANCE:
-                return found
-            if not error < last:
-                return None
+            gap = self.terms.sign * found.ratio - found.weights
+            K_gap = multiply(self.K, gap)
+            error = _largest(gap).tolist()
+            is_there = [e <= TOLERANCE for e in error]
+            if any(is_there):
+                is_close = (_largest(K_gap) <= CONTRAST_TOLERANCE).tolist()
+                is_there = [a and b for a, b in zip(is_there, is_close, strict=True)]
+            # A model that does not come closer stays where it is, and so is left out.
+            moving = [
+                i
+                for i, factored in enumerate(found.is_found.tolist())
+                if factored and not is_there[i] and error[i] < last[i]
+            ]
+            if not moving:
+                break
             last = error
-            root = found.root
-            solution, _ = dpotrs(found.cholesky, root * K_gap, lower=1)
-            weights = weights + gap - root * solution
-        return None
+            step = gap - found.root * _solve(found.cholesky, found.root * K_gap)
+            if len(moving) == len(error):
+                found = self._at(found.weights + step)
+            else:
+                weights = found.weights[moving] + step[moving]
+                _put(found, moving, self.select(moving)._at(weights))
+        found.is_found[:] &= is_there
+        return found
 
-    def _at(self, weights: Array) -> SmallMode | None:
+    def _at(self, weights: Array) -> SmallMode:
         """What would be the mode if these were its weights."""
-        residual = self.K @ weights
+        residual = multiply(self.K, weights)
         z = self.terms.sign * (self.mean + residual)
         ratio = self.terms.ratio(z)
         # In (0, 1); rounding must not take it out of there.
-        root = np.sqrt(np.clip(ratio * (z + ratio), 0.0, 1.0))
-        cholesky = _factorize(self.K, root)
-        if cholesky is None:
-            return None
-        return SmallMode(self, weights, residual, z, ratio, root, cholesky)
+        information = np.minimum(np.maximum(ratio * (z + ratio), 0.0), 1.0)
+        root = np.sqrt(information)
+        cholesky, is_factored = _factorize(self.K, root)
+        return SmallMode(self, is_factored, weights, residual, z, ratio, root, cholesky)
 
     @np.errstate(all="ignore")
     def find_sites(
         self, start: Array | None, tolerance: float, max_sweeps: int = MAX_SWEEPS
-    ) -> SmallSites | None:
+    ) -> SmallSites:
         r"""Sweeps of expectation propagation, all sites at once.
 
         Args:
-            start: Precisions ``τ`` and locations ``ν`` to start from, ``n x 2``; zeros
-                where nothing is known of a trial.
+            start: Precisions ``τ`` and locations ``ν`` to start from, ``b x n x 2``;
+                zeros where nothing is known of a trial.
             tolerance: By how much, in posterior standard deviations, one more sweep may
                 change the moments of any trial.
             max_sweeps: The most sweeps.
 
         Returns:
-            The sites; None if they were not found, or if one would have to be negative.
+            The sites, not found where one would have to be negative.
         """
-        tau, nu = self._begin(start)
+        found = self._with_sites(*self._begin(start))
+        is_there = np.zeros(len(self.mean), dtype=bool)
         for _ in range(min(max_sweeps, MAX_SWEEPS)):
-            found = self._with_sites(tau, nu)
-            if found is None:
-                return None
-            _, gradient, curvature = self.terms.tilt(
-                found.mean + found.offset, found.cavity_variance
-            )
-            left = 1 - found.cavity_variance * curvature
-            matched = curvature / left
-            weights = (gradient + found.offset * curvature) / left
-            error = max(
-                _largest((matched - tau) * found.variance),
+            matched, weights = found.match()
+            error = np.maximum(
+                _largest((matched - found.precision) * found.variance),
                 _largest((weights - found.weights) * np.sqrt(found.variance)),
             )
-            if error <= tolerance:
-                return found
-            tau = matched
-            nu = weights + tau * found.mean
-        return None
+            is_there = error <= tolerance
+            moving = np.flatnonzero(found.is_found & ~is_there)
+            if not len(moving):
+                break
+            location = weights + matched * found.mean
+            if len(moving) == len(is_there):
+                found = self._with_sites(matched, location)
+            else:
+                sites = matched[moving], location[moving]
+                _put(found, moving, self.select(moving)._with_sites(*sites))
+        found.is_found[:] &= is_there
+        return found
 
     def _begin(self, start: Array | None) -> tuple[Array, Array]:
         """Sites to start from; new trials have those that match in their prior."""
-        variance = self.K.diagonal()
+        variance = self.K.diagonal(axis1=-2, axis2=-1)
         _, gradient, curvature = self.terms.tilt(self.mean, variance)
         left = 1 - variance * curvature
         tau = curvature / left
@@ -193,43 +229,43 @@ class SmallProblem:
         if start is None:
             return tau, nu
         is_known = start.any(axis=-1)
-        return np.where(is_known, start[:, 0], tau), np.where(is_known, start[:, 1], nu)
+        tau = np.where(is_known, start[..., 0], tau)
+        return tau, np.where(is_known, start[..., 1], nu)
 
-    def _with_sites(self, tau: Array, nu: Array) -> SmallSites | None:
+    def _with_sites(self, tau: Array, nu: Array) -> SmallSites:
         """The posterior with sites, which must be positive."""
-        if not (tau > 0).all():
-            return None
         root = np.sqrt(tau)
-        cholesky = _factorize(self.K, root)
-        if cholesky is None:
-            return None
+        cholesky, is_factored = _factorize(self.K, root)
         inverse = _invert(cholesky)
-        left = inverse.diagonal()
-        if not (left < 1 - WEAK).all():
-            return None
+        left = inverse.diagonal(axis1=-2, axis2=-1)
+        is_found = is_factored & (tau > 0).all(axis=-1)
+        is_found &= (left < 1 - WEAK).all(axis=-1)
         b = (nu - tau * self.mean) / root
-        mean = self.mean + (b - inverse @ b) / root
+        mean = self.mean + (b - multiply(inverse, b)) / root
         variance = (1 - left) / tau
+        cavity = variance / left
         return SmallSites(
-            self, tau, nu, mean, variance, variance / left, root, cholesky, inverse
+            self, is_found, tau, nu, mean, variance, cavity, root, cholesky, inverse
         )
 
 
 @dataclass(frozen=True)
 class SmallMode:
-    r"""The mode of a small posterior.
+    r"""The modes of small posteriors.
 
     Attributes:
         problem: The problem.
-        weights: ``a``, ``n``.
-        residual: ``f̂ - m = K a``, ``n``.
-        z: The contrasts, positive where they speak for the label, ``n``.
-        ratio: The slopes of ``log p(c|f)`` in ``z``, ``n``.
-        root: ``W½``, ``n``.
-        cholesky: The factor of ``B = I + W½ K W½``, ``n x n``.
+        is_found: Which modes these are, ``b``.
+        weights: ``a``, ``b x n``.
+        residual: ``f̂ - m = K a``, ``b x n``.
+        z: The contrasts, positive where they speak for the label, ``b x n``.
+        ratio: The slopes of ``log p(c|f)`` in ``z``, ``b x n``.
+        root: ``W½``, ``b x n``.
+        cholesky: The factor of ``B = I + W½ K W½``, ``b x n x n``.
     """
 
     problem: SmallProblem
+    is_found: Array
     weights: Array
     residual: Array
     z: Array
@@ -239,18 +275,18 @@ class SmallMode:
 
     @property
     def start(self) -> Array:
-        """The weights, ``n x 1``."""
-        return self.weights[:, None]
+        """The weights, ``b x n x 1``."""
+        return self.weights[..., None]
 
     @property
-    def log_likelihood(self) -> float:
-        r"""``Σ log p(c|f̂)``."""
-        return float(self.problem.terms.log_prob(self.z).sum())
+    def log_likelihood(self) -> Array:
+        r"""``Σ log p(c|f̂)``, ``b``."""
+        return self.problem.terms.log_prob(self.z).sum(axis=-1)
 
     @property
-    def log_evidence(self) -> float:
-        r"""As in :class:`~.laplace.LaplaceApproximation`."""
-        fit = float(self.weights @ self.residual) / 2
+    def log_evidence(self) -> Array:
+        r"""As in :class:`~.laplace.LaplaceApproximation`, ``b``."""
+        fit = (self.weights * self.residual).sum(axis=-1) / 2
         return self.log_likelihood - fit - _half_log_det(self.cholesky)
 
     def slopes(self) -> tuple[Array, Array]:
@@ -260,8 +296,7 @@ class SmallMode:
             The slopes of the log evidence in the prior mean and covariance.
         """
         inverse = _invert(self.cholesky)
-        share = 1 - inverse.diagonal()  # ``W Σ``
-        P = _scale(inverse, self.root)
+        share = 1 - inverse.diagonal(axis1=-2, axis2=-1)  # ``W Σ``
         # ``∂ log W / ∂f̂``, with ``W = r (z + r)``; zero where a trial says nothing.
         distance = self.z + self.ratio
         information = np.square(self.root)
@@ -270,29 +305,31 @@ class SmallMode:
             slope, information, out=np.zeros_like(slope), where=information > 0
         )
         s = -0.5 * share * self.problem.terms.sign * change
-        u = s - P @ (self.problem.K @ s)
-        by_covariance = np.outer(u + self.weights / 2, self.weights)
-        by_covariance -= 0.5 * P
+        by_covariance = _scale_by_half(inverse, self.root)
+        u = s + 2 * multiply(by_covariance, multiply(self.problem.K, s))
+        by_covariance += (u + self.weights / 2)[..., None] * self.weights[..., None, :]
         return self.weights + u, by_covariance
 
 
 @dataclass(frozen=True)
 class SmallSites:
-    r"""The posterior with positive sites.
+    r"""Posteriors with positive sites.
 
     Attributes:
         problem: The problem.
-        precision: ``τ``, ``n``.
-        location: ``ν``, ``n``.
-        mean: The posterior mean, ``n``.
-        variance: The posterior variance, ``n``.
-        cavity_variance: That of each contrast without its own site, ``n``.
-        root: ``W½``, the roots of the precisions, ``n``.
-        cholesky: The factor of ``B = I + W½ K W½``, ``n x n``.
-        inverse: The inverse of ``B``, ``n x n``.
+        is_found: Where the moments match, ``b``.
+        precision: ``τ``, ``b x n``.
+        location: ``ν``, ``b x n``.
+        mean: The posterior mean, ``b x n``.
+        variance: The posterior variance, ``b x n``.
+        cavity_variance: That of each contrast without its own site, ``b x n``.
+        root: ``W½``, the roots of the precisions, ``b x n``.
+        cholesky: The factor of ``B = I + W½ K W½``, ``b x n x n``.
+        inverse: The inverse of ``B``, ``b x n x n``.
     """
 
     problem: SmallProblem
+    is_found: Array
     precision: Array
     location: Array
     mean: Array
@@ -304,22 +341,34 @@ class SmallSites:
 
     @property
     def start(self) -> Array:
-        """The site parameters, ``n x 2``."""
+        """The site parameters, ``b x n x 2``."""
         return np.stack([self.precision, self.location], axis=-1)
 
     @property
     def weights(self) -> Array:
-        """``a = ν - τ μ``, ``n``."""
+        """``a = ν - τ μ``, ``b x n``."""
         return self.location - self.precision * self.mean
 
     @property
     def offset(self) -> Array:
-        """The means of the cavities, less those of the posterior, ``n``."""
+        """The means of the cavities, less those of the posterior, ``b x n``."""
         return -self.cavity_variance * self.weights
 
+    def match(self) -> tuple[Array, Array]:
+        r"""The sites that match the moments in these cavities.
+
+        Returns:
+            Their precisions and the weights ``ν - τ μ``, ``b x n``.
+        """
+        _, gradient, curvature = self.problem.terms.tilt(
+            self.mean + self.offset, self.cavity_variance
+        )
+        left = 1 - self.cavity_variance * curvature
+        return curvature / left, (gradient + self.offset * curvature) / left
+
     @property
-    def log_evidence(self) -> float:
-        r"""As in :func:`~.expectation_propagation.log_evidence`."""
+    def log_evidence(self) -> Array:
+        r"""As in :func:`~.expectation_propagation.log_evidence`, ``b``."""
         tau = self.precision
         nu = self.location
         m = self.problem.mean
@@ -330,7 +379,7 @@ class SmallSites:
         site = mu * (nu - tau * mu / 2) + np.square(nu - tau * mu) * c / spread / 2
         scale = self.problem.terms.log_prob(z) - site + np.log(spread) / 2
         prior = m * (nu - tau * m / 2) + (nu - tau * m) * (self.mean - m) / 2
-        return float((prior + scale).sum()) - _half_log_det(self.cholesky)
+        return (prior + scale).sum(axis=-1) - _half_log_det(self.cholesky)
 
     def slopes(self) -> tuple[Array, Array]:
         r"""``a`` and ``½ (a aᵀ - P)``, those at fixed sites.
@@ -339,44 +388,88 @@ class SmallSites:
             The slopes of the log evidence in the prior mean and covariance.
         """
         weights = self.weights
-        by_covariance = np.outer(weights, weights)
-        by_covariance -= _scale(self.inverse, self.root)
-        return weights, 0.5 * by_covariance
+        by_covariance = _scale_by_half(self.inverse.copy(), self.root)
+        by_covariance += (0.5 * weights)[..., None] * weights[..., None, :]
+        return weights, by_covariance
 
 
-def _largest(x: Array) -> float:
-    return float(np.abs(x).max())
+def multiply(matrix: Array, vector: Array) -> Array:
+    r"""The products of matrices and vectors.
+
+    Args:
+        matrix: ``b x n x m``.
+        vector: ``b x m``.
+
+    Returns:
+        ``b x n``.
+    """
+    return np.matmul(matrix, vector[..., None])[..., 0]
+
+
+def _put(whole: Any, models: Array | list[int], part: Any) -> None:
+    """Replace what was found of some models."""
+    for field in fields(whole):
+        value = getattr(whole, field.name)
+        if isinstance(value, Array):
+            value[models] = getattr(part, field.name)
+
+
+def _largest(x: Array) -> Array:
+    return np.abs(x).max(axis=-1)
 
 
 def _scale(matrix: Array, root: Array) -> Array:
-    return matrix * root * root[:, None]
+    scaled = matrix * root[..., None]
+    scaled *= root[..., None, :]
+    return scaled
 
 
-def _factorize(K: Array, root: Array) -> Array | None:
-    """The factor of ``B = I + W½ K W½``, by columns; None if there is none."""
-    B = _scale(K, root)
-    B.flat[:: len(B) + 1] += 1.0
-    cholesky, info = dpotrf(B.T, lower=1, clean=1, overwrite_a=1)
-    return cholesky if info == 0 else None
-
-
-def _invert(cholesky: Array) -> Array:
-    """The inverse of what was factored."""
-    half, _ = dpotri(cholesky, lower=1)  # zeros above its diagonal
-    inverse = half + half.T
-    inverse.flat[:: len(half) + 1] *= 0.5
+def _scale_by_half(inverse: Array, root: Array) -> Array:
+    """``-½ W½ B⁻¹ W½``, in the place of the inverse of ``B``."""
+    inverse *= (-0.5 * root)[..., None]
+    inverse *= root[..., None, :]
     return inverse
 
 
-def _half_log_det(cholesky: Array) -> float:
-    return float(np.log(cholesky.diagonal()).sum())
+def _factorize(K: Array, root: Array) -> tuple[Array, Array]:
+    """The factors of ``B = I + W½ K W½``, by columns, and which of them exist."""
+    B = _scale(K, root)
+    size = B.shape[-1]
+    B.reshape(-1, size * size)[:, :: size + 1] += 1.0
+    cholesky = B.swapaxes(-2, -1)
+    failures = [
+        dpotrf(matrix, lower=1, clean=1, overwrite_a=1)[1] for matrix in cholesky
+    ]
+    return cholesky, np.array(failures) == 0
+
+
+def _solve(cholesky: Array, vectors: Array) -> Array:
+    """``B⁻¹ v`` of each model, in the place of the vectors."""
+    for factor, vector in zip(cholesky, vectors, strict=True):
+        dpotrs(factor, vector, lower=1, overwrite_b=1)
+    return vectors
+
+
+def _invert(cholesky: Array) -> Array:
+    """The inverses of what was factored."""
+    inverse = np.empty_like(cholesky, order="C")
+    for i, factor in enumerate(cholesky):
+        half, _ = dpotri(factor, lower=1)  # zeros above its diagonal
+        np.add(half, half.T, out=inverse[i])
+    size = inverse.shape[-1]
+    inverse.reshape(-1, size * size)[:, :: size + 1] *= 0.5
+    return inverse
+
+
+def _half_log_det(cholesky: Array) -> Array:
+    return np.log(cholesky.diagonal(axis1=-2, axis2=-1)).sum(axis=-1)
 
 
 def to_slopes(found: SmallPosterior) -> Slopes:
-    r"""The slopes of the log evidence of a small problem, for PyTorch.
+    r"""The slopes of the log evidence of one small problem, for PyTorch.
 
     Args:
-        found: What was found.
+        found: What was found, of one model.
     """
     by_mean, by_covariance = found.slopes()
-    return Slopes(torch.from_numpy(by_mean), torch.from_numpy(by_covariance))
+    return Slopes(torch.from_numpy(by_mean[0]), torch.from_numpy(by_covariance[0]))

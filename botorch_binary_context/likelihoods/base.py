@@ -172,7 +172,7 @@ class OutcomeLikelihood(Likelihood, ABC):
         r"""The answers in NumPy, for searches over few trials.
 
         Args:
-            targets: The labels of ``n`` trials, on the CPU.
+            targets: The labels of ``... x n`` trials, on the CPU.
 
         Returns:
             The answers; None if they have no probit link, or rates that are learned.

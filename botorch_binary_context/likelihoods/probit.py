@@ -207,7 +207,7 @@ class ProbitLikelihood(StepLikelihood):
         r"""The answers in NumPy, for searches over few trials.
 
         Args:
-            targets: The labels of ``n`` trials, on the CPU.
+            targets: The labels of ``... x n`` trials, on the CPU.
 
         Returns:
             The answers; None if a rate is learned.

@@ -18,7 +18,7 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 @dataclass(frozen=True)
 class ProbitTerms:
-    r"""Labels with ``p(c|f) = floor + span Φ(z)``, ``z = sign f``, of ``n`` trials.
+    r"""Labels with ``p(c|f) = floor + span Φ(z)``, ``z = sign f``, ``... x n``.
 
     Attributes:
         sign: 1 for a pass and -1 for a fail.
@@ -41,7 +41,7 @@ class ProbitTerms:
         Returns:
             Those of all.
         """
-        sign = np.concatenate([part.sign for part in parts])
+        sign = np.concatenate([part.sign for part in parts], axis=-1)
         if all(part.floor is None for part in parts):
             return cls(sign)
         floors, spans = [], []
@@ -49,7 +49,22 @@ class ProbitTerms:
             none = np.zeros_like(part.sign)
             floors.append(none if part.floor is None else part.floor)
             spans.append(none + 1 if part.span is None else part.span)
-        return cls(sign, np.concatenate(floors), np.concatenate(spans))
+        return cls(
+            sign, np.concatenate(floors, axis=-1), np.concatenate(spans, axis=-1)
+        )
+
+    def select(self, rows: Array | list[int]) -> ProbitTerms:
+        r"""The answers of some models of a batch.
+
+        Args:
+            rows: The indices of the models.
+
+        Returns:
+            Their answers.
+        """
+        floor = None if self.floor is None else self.floor[rows]
+        span = None if self.span is None else self.span[rows]
+        return ProbitTerms(self.sign[rows], floor, span)
 
     def log_prob(self, z: Array) -> Array:
         r"""``log p(c|f)``.

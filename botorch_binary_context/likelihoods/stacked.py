@@ -73,7 +73,7 @@ class StackedLikelihood:
         r"""The answers in NumPy, for searches over few trials.
 
         Args:
-            targets: The labels of ``n`` trials, on the CPU.
+            targets: The labels of ``... x n`` trials, on the CPU.
 
         Returns:
             The answers; None if some have no probit link, or rates that are learned.
@@ -84,7 +84,7 @@ class StackedLikelihood:
         found = [
             likelihood.probit_terms(part)
             for (likelihood, _), part in zip(
-                self.parts, targets.split(sizes), strict=True
+                self.parts, targets.split(sizes, dim=-1), strict=True
             )
         ]
         known = [terms for terms in found if terms is not None]

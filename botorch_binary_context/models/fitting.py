@@ -24,11 +24,14 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from botorch_binary_context.models.small_objective import SmallObjective, is_soft
+from botorch_binary_context.numerics.descent import minimize_each
 
 # Ends of L-BFGS-B that are not failures: converged, or out of iterations.
 FINE = (0, 1)
 # Bounds of the logarithms of hyperparameters that the data do not limit.
 WIDEST_LOG = 12.0
+# What the evidence of a model of a batch may still hope to gain at the end of its fit.
+HOPE = 1e-5
 
 
 class TrainingObjective(Protocol):
@@ -82,6 +85,8 @@ def _climb(mll: Any, options: Mapping[str, Any] | None) -> bool:
     loss = _Loss(mll, parameters)
     begin = loss.read()
     bounds = _find_bounds(parameters, dict(limits), loss.is_log, begin)
+    if not options and _climb_each(loss, begin, bounds):
+        return True
     try:
         found = minimize(
             loss,
@@ -97,6 +102,25 @@ def _climb(mll: Any, options: Mapping[str, Any] | None) -> bool:
         loss.restore()
         return False
     loss.write(found.x)
+    return True
+
+
+def _climb_each(loss: _Loss, begin: np.ndarray, bounds: np.ndarray) -> bool:
+    """Search for each model of a batch by itself; whether all ended well."""
+    small = loss.small
+    if small is None or small.number == 1:
+        return False
+    limits = np.stack([small.to_rows(column) for column in bounds.T], axis=-1)
+    trials = small.mean.shape[-1]
+
+    def evaluate(x: np.ndarray, models: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        value, slope = small(x, models)
+        return -trials * value, -trials * slope
+
+    found = minimize_each(evaluate, small.to_rows(begin), limits, HOPE)
+    if not found.is_found.all():
+        return False
+    loss.write(small.to_vector(found.x))
     return True
 
 
@@ -138,9 +162,11 @@ class _Loss:
         self.small = SmallObjective.of(mll, self.parameters) if all_soft else None
 
     def __call__(self, x: np.ndarray) -> tuple[float, np.ndarray]:
-        found = None if self.small is None else self.small(x)
-        if found is not None:
-            return -found[0], -found[1]
+        if self.small is not None:
+            models = np.arange(self.small.number)
+            values, slopes = self.small(self.small.to_rows(x), models)
+            if np.isfinite(values).all():
+                return -float(values.sum()), -self.small.to_vector(slopes)
         self.write(x)
         value = self.mll.at_training_data()
         slopes = torch.autograd.grad(value, self.parameters, allow_unused=True)

@@ -4,6 +4,9 @@ The covariance of few trials and its slopes in hyperparameters, in NumPy.
 The kernels that models have by default are sums of terms: a fixed matrix (products of
 contexts, or ones) times scales times a smooth function of distances in units of
 lengthscales. Each term and its slopes take a few calls.
+
+A term knows the trials of all ``B`` models of a batch, or of a single one; it is
+evaluated for some of them.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from botorch_binary_context.kernels import (
 )
 from botorch_binary_context.likelihoods.probit_terms import Array
 
-# The values of hyperparameters by the identity of their raw parameters.
+# The values of hyperparameters by the identity of their raw parameters, ``b x k``.
 Values = dict[int, Array]
 # Maps scaled squared distances to correlations and their derivatives.
 Profile = Callable[[Array], tuple[Array, Array]]
@@ -63,8 +66,8 @@ class Smooth:
 
     Attributes:
         profile: The function.
-        lengthscale: The raw lengthscales, ``1 x d`` or ``1 x 1``.
-        squares: The squared differences of every column, ``d x (m m)``.
+        lengthscale: The raw lengthscales, ``batch_shape x 1 x d`` or one for all.
+        squares: The squared differences of every column, ``B x d x (m m)``.
     """
 
     profile: Profile
@@ -77,7 +80,7 @@ class Term:
     r"""``A ∘ k(x,x')`` times scales.
 
     Attributes:
-        matrix: ``A``, ``m x m``; None for ones.
+        matrix: ``A``, ``B x m x m``; None for ones.
         scales: The raw scales.
         smooth: ``k``; None for one.
     """
@@ -86,28 +89,31 @@ class Term:
     scales: tuple[Tensor, ...]
     smooth: Smooth | None
 
-    def evaluate(self, values: Values, size: int) -> EvaluatedTerm:
+    def evaluate(self, values: Values, models: Array) -> EvaluatedTerm:
         r"""The term at hyperparameters.
 
         Args:
-            values: The hyperparameters.
-            size: The number of rows ``m``.
+            values: The hyperparameters of some models.
+            models: The indices of these models, ``b``.
         """
-        scale = math.prod(float(values[id(raw)].item()) for raw in self.scales)
+        scales = [values[id(raw)][:, 0] for raw in self.scales]
+        scale = math.prod(scales, start=np.ones(len(models)))
+        base = None if self.matrix is None else self.matrix[models]
         if self.smooth is None:
-            base = np.ones((size, size)) if self.matrix is None else self.matrix
-            return EvaluatedTerm(self, scale, base, None)
+            return EvaluatedTerm(self, models, scale, base, None)
         squares = self.smooth.squares
-        inverse = np.square(1 / values[id(self.smooth.lengthscale)].ravel())
-        if len(inverse) == len(squares):
-            distances = inverse @ squares
-        else:
-            distances = inverse * squares.sum(axis=0)
-        base, slope = self.smooth.profile(distances)
-        base = base.reshape(size, size)
-        if self.matrix is not None:
-            base = self.matrix * base
-        return EvaluatedTerm(self, scale, base, slope)
+        _, dim, cells = squares.shape
+        inverse = np.square(1 / values[id(self.smooth.lengthscale)])
+        if inverse.shape[-1] == 1:
+            inverse = inverse.repeat(dim, axis=-1)
+        distances = np.empty((len(models), cells))
+        for i, model in enumerate(models):  # nothing large is copied
+            np.matmul(inverse[i], squares[model], out=distances[i])
+        value, slope = self.smooth.profile(distances)
+        size = math.isqrt(cells)
+        value = value.reshape(-1, size, size)
+        value = value if base is None else base * value
+        return EvaluatedTerm(self, models, scale, value, slope)
 
 
 @dataclass(frozen=True)
@@ -116,40 +122,62 @@ class EvaluatedTerm:
 
     Attributes:
         term: The term.
-        scale: The product of its scales.
-        base: The term without its scales, ``m x m``.
-        slope: The derivatives of the smooth function in squared distances, ``m m``.
+        models: The models at whose hyperparameters it is, ``b``.
+        scale: The product of its scales, ``b``.
+        base: The term without its scales, ``b x m x m``; None for ones.
+        slope: The derivatives of the smooth function in squared distances,
+            ``b x (m m)``.
     """
 
     term: Term
-    scale: float
-    base: Array
+    models: Array
+    scale: Array
+    base: Array | None
     slope: Array | None
+
+    def add_to(self, K: Array) -> None:
+        r"""Add the term to a covariance.
+
+        Args:
+            K: The covariance, ``b x m x m``.
+        """
+        scale = self.scale[:, None, None]
+        K += scale if self.base is None else scale * self.base
 
     def add_slopes(self, weights: Array, values: Values, slopes: Values) -> None:
         r"""Add the slopes of a weighted sum of the entries of the term.
 
         Args:
-            weights: The weights, ``m x m``.
+            weights: The weights, ``b x m x m``.
             values: The hyperparameters.
             slopes: Gets those of hyperparameters that are learned.
         """
         learned = [raw for raw in self.term.scales if id(raw) in slopes]
         if learned:
-            total = self.scale * float(np.vdot(weights, self.base))
+            total = (self.scale * self._sum(weights))[:, None]
             for raw in learned:
                 slopes[id(raw)] += total / values[id(raw)]
         smooth = self.term.smooth
         if smooth is None or self.slope is None or id(smooth.lengthscale) not in slopes:
             return
         if self.term.matrix is not None:
-            weights = weights * self.term.matrix
-        by_column = smooth.squares @ (weights.ravel() * self.slope)
+            weights = weights * self.term.matrix[self.models]
+        weighted = weights.reshape(self.slope.shape) * self.slope
+        by_column = np.empty((len(weighted), smooth.squares.shape[1]))
+        for i, model in enumerate(self.models):
+            np.matmul(smooth.squares[model], weighted[i], out=by_column[i])
         lengthscale = values[id(smooth.lengthscale)]
-        if lengthscale.size == 1:
-            by_column = by_column.sum()
-        change = by_column.reshape(lengthscale.shape) / lengthscale**3
-        slopes[id(smooth.lengthscale)] += -2 * self.scale * change
+        if lengthscale.shape[-1] == 1:
+            by_column = by_column.sum(axis=-1, keepdims=True)
+        change = self.scale[:, None] * by_column / lengthscale**3
+        slopes[id(smooth.lengthscale)] += -2 * change
+
+    def _sum(self, weights: Array) -> Array:
+        """The weighted sum of the entries, without scales, ``b``."""
+        if self.base is None:
+            return weights.sum(axis=(-2, -1))
+        flat = weights.reshape(len(weights), 1, -1)
+        return np.matmul(flat, self.base.reshape(len(weights), -1, 1))[:, 0, 0]
 
 
 @dataclass
@@ -196,9 +224,10 @@ class _Sum:
             profile = MATERN[kernel.nu]
         else:
             return False
-        columns = X.numpy().T  # d x m
-        squares = np.square(columns[:, :, None] - columns[:, None, :])
-        flat = squares.reshape(len(columns), -1)
+        columns = X.mT.numpy()  # B x d x m
+        squares = columns[..., :, None] - columns[..., None, :]
+        np.square(squares, out=squares)
+        flat = squares.reshape(*columns.shape[:2], -1)
         smooth = Smooth(profile, _raw(kernel, "lengthscale"), flat)
         self.terms.append(Term(matrix, scales, smooth))
         return True
@@ -213,8 +242,8 @@ def find_terms(kernel: Kernel, rows: Tensor) -> Sequence[Term] | None:
     r"""The terms of a kernel.
 
     Args:
-        kernel: The kernel, without a batch.
-        rows: The transformed rows of trials, ``m x d``.
+        kernel: The kernel.
+        rows: The transformed rows of the trials of all models, ``B x m x d``.
 
     Returns:
         The terms; None if the kernel is not made of known ones.

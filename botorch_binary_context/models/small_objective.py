@@ -1,8 +1,9 @@
 r"""
-The marginal likelihood of one model of few trials, and its slopes, in NumPy.
+The marginal likelihoods of models of few trials, and their slopes, in NumPy.
 
-A fit evaluates it some ten to twenty times. At some tens of trials almost all of the
-time of a general evaluation goes into calls.
+A fit evaluates them some ten to twenty times. At some tens of trials almost all of the
+time of a general evaluation of one model goes into calls, and much of that of a batch
+into moving arrays that do not fit into the caches.
 """
 
 from __future__ import annotations
@@ -21,13 +22,21 @@ from torch.nn import Softplus
 
 from botorch_binary_context.functionals import DIFFERENCE, VALUE
 from botorch_binary_context.inference import Inference
-from botorch_binary_context.inference.small import SmallProblem
+from botorch_binary_context.inference.small import (
+    SmallPosterior,
+    SmallProblem,
+    is_small,
+)
 from botorch_binary_context.likelihoods.probit_terms import Array, ProbitTerms
 from botorch_binary_context.models.priors import PooledLogNormalPrior
 from botorch_binary_context.models.small_kernel import Term, Values, find_terms
 
-# Maps the values of a hyperparameter to their log density and its slopes.
-Density = Callable[[Array], tuple[float, Array]]
+# Maps the values of a hyperparameter to their log densities and slopes, by models.
+Density = Callable[[Array], tuple[Array, Array]]
+# Entries of covariances that are evaluated together, and still fit into the caches.
+CELLS_AT_ONCE = 2**15
+# The most squared differences of trials that are kept, a quarter of a gigabyte.
+MAX_CELLS = 2**25
 
 
 def is_soft(constraint: object) -> bool:
@@ -46,20 +55,20 @@ def is_soft(constraint: object) -> bool:
 
 @dataclass
 class SmallObjective:
-    r"""The log evidence plus the log priors, per trial.
+    r"""The log evidence plus the log priors, per trial, of each of ``B`` models.
 
     Attributes:
-        inference: How the posterior is approximated.
-        mean: The prior mean of the contrasts, ``n``.
-        answers: How the trials were answered.
+        inference: How the posteriors are approximated.
+        mean: The prior means of the contrasts, ``B x n``.
+        answers: How the trials were answered, ``B x n``.
         is_difference: Whether trials observe differences of consecutive rows.
         terms: The terms of the kernel.
-        fixed: The values of hyperparameters that are not learned.
+        fixed: The values of hyperparameters that are not learned, ``B x k``.
         lowest: The lower bounds of those that are learned, in the order of the vector.
-        shapes: Their shapes.
+        columns: Which of the numbers of a model they are.
         densities: The priors, by the identity of the raw parameters.
-        num_rows: The number of rows.
-        start: Where the next search begins.
+        num_rows: The number of rows of each model.
+        start: Where the next search begins, ``B x n x k``.
     """
 
     inference: Inference
@@ -69,7 +78,7 @@ class SmallObjective:
     terms: Sequence[Term]
     fixed: Values
     lowest: Mapping[int, float]
-    shapes: Mapping[int, torch.Size]
+    columns: Mapping[int, slice]
     densities: Sequence[tuple[int, Density]]
     num_rows: int
     start: Array | None = None
@@ -84,7 +93,8 @@ class SmallObjective:
                 above a bound by a soft threshold.
 
         Returns:
-            The objective; None if a part of the model is not known here.
+            The objective; None if a part of the model is not known here, or if models
+            of a batch share what is learned.
         """
         model = mll.model
         functional = model.functional
@@ -93,57 +103,83 @@ class SmallObjective:
         learned = {id(p) for p in parameters}
         if any(id(p) in learned for p in _others(model)):
             return None
+        number = model.batch_shape.numel()
         with torch.no_grad():
-            mean, K = model.prior_of_training_trials()
-            answers = model.trial_likelihood
-            problem = SmallProblem.of(answers, mean, K, model.train_targets)
-            if problem is None or not problem.K.size:
-                return None
             rows = model._rows(model._transform_trials(model.train_inputs))
-            terms = find_terms(model.covar_module, rows)
-        values = _constrained(model.covar_module)
+            targets = model.train_targets
+            if not _is_feasible(rows, targets, model.batch_shape):
+                return None
+            answers = model.trial_likelihood.probit_terms(targets.reshape(number, -1))
+            terms = find_terms(
+                model.covar_module, rows.reshape(number, *rows.shape[-2:])
+            )
+            mean = functional(model.prior_mean(rows)).expand(targets.shape)
+        values = _constrained(model.covar_module, model.batch_shape)
         densities = _find_densities(model)
-        if terms is None or values is None or densities is None:
+        if answers is None or terms is None or values is None or densities is None:
             return None
         if any(key not in values for key, _ in densities):  # priors of a mean
             return None
-        lowest = {id(p): values[id(p)][1] for p in parameters}
         return cls(
             mll.inference,
-            problem.mean,
-            problem.terms,
+            mean.reshape(number, -1).numpy(),
+            answers,
             functional == DIFFERENCE,
             terms,
             {key: value for key, (value, _) in values.items() if key not in learned},
-            lowest,
-            {id(p): p.shape for p in parameters},
+            {id(p): values[id(p)][1] for p in parameters},
+            _find_columns(parameters, number),
             densities,
             rows.shape[-2],
         )
 
-    def __call__(self, x: Array) -> tuple[float, Array] | None:
-        r"""The value and its slopes.
+    @property
+    def number(self) -> int:
+        """The number of models ``B``."""
+        return len(self.mean)
+
+    def __call__(self, x: Array, models: Array) -> tuple[Array, Array]:
+        r"""The values and their slopes.
 
         Args:
-            x: The logarithms of the hyperparameters above their bounds.
+            x: The logarithms of the hyperparameters above their bounds, ``b x p``.
+            models: The indices of the models they belong to, ``b``.
 
         Returns:
-            The value and the slopes in ``x``; None if the posterior was not found.
+            The values, ``b``, and the slopes in ``x``, ``b x p``; not numbers where
+            a posterior was not found.
         """
+        at_once = max(1, CELLS_AT_ONCE // self.num_rows**2)
+        if len(models) <= at_once:
+            return self._evaluate(x, models)
+        parts = [
+            self._evaluate(x[begin : begin + at_once], models[begin : begin + at_once])
+            for begin in range(0, len(models), at_once)
+        ]
+        values, slopes = zip(*parts, strict=True)
+        return np.concatenate(values), np.concatenate(slopes)
+
+    @np.errstate(all="ignore")  # what is not finite is not found
+    def _evaluate(self, x: Array, models: Array) -> tuple[Array, Array]:
+        """The values and slopes of a few models."""
         above = np.exp(x)
-        values = {**self.fixed, **self._split(above)}
-        evaluated = [term.evaluate(values, self.num_rows) for term in self.terms]
-        K = evaluated[0].scale * evaluated[0].base
-        for term in evaluated[1:]:
-            K += term.scale * term.base
-        problem = SmallProblem(self.mean, self._contrast(K), self.answers)
-        found = self.inference.find_small(problem, self.start)
+        values = {key: value[models] for key, value in self.fixed.items()}
+        for key, part in self.columns.items():
+            values[key] = self.lowest[key] + above[:, part]
+        evaluated = [term.evaluate(values, models) for term in self.terms]
+        K = np.zeros((len(models), self.num_rows, self.num_rows))
+        for term in evaluated:
+            term.add_to(K)
+        answers = self.answers.select(models)
+        problem = SmallProblem(self.mean[models], self._contrast(K), answers)
+        start = None if self.start is None else self.start[models]
+        found = self.inference.find_small(problem, start)
         if found is None:
-            self.start = None
-            return None
-        self.start = found.start
-        value = found.log_evidence
-        slopes = {key: np.zeros(shape) for key, shape in self.shapes.items()}
+            return np.full(len(models), np.nan), np.full(x.shape, np.nan)
+        self._keep(models, found)
+        value = np.where(found.is_found, found.log_evidence, np.nan)
+        by_column = np.zeros(x.shape)
+        slopes = {key: by_column[:, part] for key, part in self.columns.items()}
         weights = self._spread(found.slopes()[1])
         for term in evaluated:
             term.add_slopes(weights, values, slopes)
@@ -152,35 +188,78 @@ class SmallObjective:
             value += log_density
             if key in slopes:
                 slopes[key] += slope
-        number = len(self.mean)
-        flat = np.concatenate([slope.ravel() for slope in slopes.values()])
-        return value / number, flat * above / number
+        trials = self.mean.shape[-1]
+        return value / trials, by_column * above / trials
 
-    def _split(self, above: Array) -> Values:
-        """The values of hyperparameters that are learned."""
-        values = {}
-        begin = 0
-        for key, shape in self.shapes.items():
-            end = begin + shape.numel()
-            values[key] = self.lowest[key] + above[begin:end].reshape(shape)
-            begin = end
-        return values
+    def _keep(self, models: Array, found: SmallPosterior) -> None:
+        """Begin the next searches where these ended, or anew if they failed."""
+        start = found.start
+        if self.start is None:
+            self.start = np.zeros((self.number, *start.shape[1:]))
+        self.start[models] = np.where(found.is_found[:, None, None], start, 0.0)
 
     def _contrast(self, K: Array) -> Array:
         """The covariance of what trials observe, from that of their rows."""
         if not self.is_difference:
             return K
-        K = K[:, ::2] - K[:, 1::2]
-        return K[::2] - K[1::2]
+        K = K[:, :, ::2] - K[:, :, 1::2]
+        return K[:, ::2] - K[:, 1::2]
 
     def _spread(self, weights: Array) -> Array:
         """The weights of the rows, from those of what trials observe."""
         if not self.is_difference:
             return weights
-        spread = np.empty((self.num_rows, self.num_rows))
-        spread[::2, ::2] = spread[1::2, 1::2] = weights
-        spread[1::2, ::2] = spread[::2, 1::2] = -weights
+        spread = np.empty((len(weights), self.num_rows, self.num_rows))
+        spread[:, ::2, ::2] = spread[:, 1::2, 1::2] = weights
+        spread[:, 1::2, ::2] = spread[:, ::2, 1::2] = -weights
         return spread
+
+    def to_rows(self, vector: Array) -> Array:
+        r"""A vector of all hyperparameters, split by models.
+
+        Args:
+            vector: All that is learned, parameter by parameter.
+
+        Returns:
+            ``B x p``.
+        """
+        parts = [
+            vector[self.number * part.start : self.number * part.stop]
+            for part in self.columns.values()
+        ]
+        return np.concatenate([p.reshape(self.number, -1) for p in parts], axis=-1)
+
+    def to_vector(self, rows: Array) -> Array:
+        r"""The inverse of :meth:`to_rows`.
+
+        Args:
+            rows: ``B x p``.
+
+        Returns:
+            The vector.
+        """
+        return np.concatenate([rows[:, p].ravel() for p in self.columns.values()])
+
+
+def _find_columns(parameters: Sequence[Tensor], number: int) -> dict[int, slice]:
+    """Where the parts of parameters stand among the numbers of each model."""
+    columns = {}
+    end = 0
+    for parameter in parameters:
+        begin = end
+        end = begin + parameter.numel() // number
+        columns[id(parameter)] = slice(begin, end)
+    return columns
+
+
+def _is_feasible(rows: Tensor, targets: Tensor, batch_shape: torch.Size) -> bool:
+    """Whether data are those of few trials, of each model of a batch."""
+    if rows.shape[:-2] != batch_shape or targets.shape[:-1] != batch_shape:
+        return False
+    *_, size, dim = rows.shape
+    if not 0 < batch_shape.numel() * dim * size**2 <= MAX_CELLS:
+        return False
+    return rows.dtype == torch.double and is_small(targets)
 
 
 def _others(model: Any) -> list[Tensor]:
@@ -189,14 +268,22 @@ def _others(model: Any) -> list[Tensor]:
     return [p for p in model.parameters() if id(p) not in inside]
 
 
-def _constrained(kernel: Any) -> dict[int, tuple[Array, float]] | None:
-    """The value and the bound of every hyperparameter of a kernel."""
+def _constrained(
+    kernel: Any, batch_shape: torch.Size
+) -> dict[int, tuple[Array, float]] | None:
+    """The values, ``B x k``, and the bound of every hyperparameter of a kernel."""
     found = {}
+    number = batch_shape.numel()
     for _, raw, constraint in kernel.named_parameters_and_constraints():
+        is_shared = raw.shape[: len(batch_shape)] != batch_shape
         if constraint is None or (raw.requires_grad and not is_soft(constraint)):
             return None
+        if raw.requires_grad and is_shared:
+            return None
         bound = float(constraint.lower_bound) if is_soft(constraint) else -math.inf
-        found[id(raw)] = constraint.transform(raw).detach().numpy().copy(), bound
+        value = constraint.transform(raw).detach()
+        value = value.reshape(1 if is_shared else number, -1).expand(number, -1)
+        found[id(raw)] = value.numpy().copy(), bound
     return found
 
 
@@ -219,6 +306,8 @@ def _find_densities(model: Any) -> list[tuple[int, Density]] | None:
 def _density(prior: Any) -> Density | None:
     """A prior in NumPy, if it is known."""
     if type(prior) is LogNormalPrior and prior._transform is None:
+        if prior.loc.numel() * prior.scale.numel() != 1:
+            return None
         return _log_normal(float(prior.loc), float(prior.scale))
     if type(prior) is PooledLogNormalPrior:
         return _pooled(*prior.moments.tolist())
@@ -228,28 +317,27 @@ def _density(prior: Any) -> Density | None:
 def _log_normal(loc: float, scale: float) -> Density:
     constant = math.log(scale) + 0.5 * math.log(2 * math.pi)
 
-    def density(x: Array) -> tuple[float, Array]:
+    def density(x: Array) -> tuple[Array, Array]:
         log = np.log(x)
         z = (log - loc) / scale
         value = -0.5 * np.square(z) - log - constant
-        return float(value.sum()), -(z / scale + 1) / x
+        return value.sum(axis=-1), -(z / scale + 1) / x
 
     return density
 
 
 def _pooled(loc: float, common: float, own: float) -> Density:
-    def density(x: Array) -> tuple[float, Array]:
+    def density(x: Array) -> tuple[Array, Array]:
         k = x.shape[-1]
         total = own**2 + k * common**2  # the variance along (1, ..., 1)
         log = np.log(x)
         z = log - loc
         share = common**2 / total
         along = z.sum(axis=-1, keepdims=True)
-        quadratic = (np.square(z).sum() - share * np.square(along).sum()) / own**2
-        rows = x.size // k
-        log_det = 2 * (k - 1) * math.log(own) + math.log(total)
-        constant = rows * (log_det + k * math.log(2 * math.pi))
-        value = -0.5 * (quadratic + constant) - float(log.sum())
-        return float(value), -((z - share * along) / own**2 + 1) / x
+        quadratic = np.square(z).sum(axis=-1) - share * np.square(along[..., 0])
+        constant = 2 * (k - 1) * math.log(own) + math.log(total)
+        constant += k * math.log(2 * math.pi)
+        value = -0.5 * (quadratic / own**2 + constant) - log.sum(axis=-1)
+        return value, -((z - share * along) / own**2 + 1) / x
 
     return density

@@ -20,6 +20,7 @@ from botorch_binary_context import (
 from botorch_binary_context.inference import Laplace
 from botorch_binary_context.models import fitting
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
+from botorch_binary_context.numerics import descent
 from tests.closeness import assert_all_close
 from tests.small_models import random_trials
 
@@ -98,3 +99,52 @@ class TestFit:
         with mock.patch.object(fitting, "_fit_fallback") as fallback:
             fit_gpytorch_mll(objective(model))
         fallback.assert_called_once()
+
+
+class TestBatch:
+    @pytest.mark.parametrize(
+        "model_class", [BinaryGP, BinaryLaplaceGP, PreferenceLaplaceGP]
+    )
+    def test_ends_where_single_fits_end(self, model_class: Any) -> None:
+        torch.manual_seed(3)
+        kind = (
+            PreferenceLaplaceGP if "Pref" in model_class.__name__ else BinaryLaplaceGP
+        )
+        X, Y = random_trials(kind, 20, batch_shape=(6,))
+        batch = model_class(X, Y)
+        found = []
+
+        def minimize_each(*arguments: Any) -> Any:
+            found.append(descent.minimize_each(*arguments))
+            return found[-1]
+
+        with (
+            mock.patch.object(fitting, "minimize_each", minimize_each),
+            mock.patch.object(fitting, "minimize") as joint,
+        ):
+            fit_gpytorch_mll(objective(batch))
+        joint.assert_not_called()
+        values = batch.log_posterior_of_hyperparameters()
+        for x, y, value in zip(X, Y, values, strict=True):
+            single = model_class(x, y)
+            fit_gpytorch_mll(objective(single))
+            expected = single.log_posterior_of_hyperparameters()
+            assert value.item() == pytest.approx(expected.item(), abs=1e-4)
+        assert found[0].num_evaluations.mean() <= 12
+
+    def test_options_make_the_search_a_joint_one(self) -> None:
+        X, Y = random_trials(BinaryLaplaceGP, 12, batch_shape=(2,))
+        model = BinaryLaplaceGP(X, Y)
+        with mock.patch.object(fitting, "minimize_each") as each:
+            options = {"options": {"maxiter": 50}}
+            fit_gpytorch_mll(objective(model), optimizer_kwargs=options)
+        each.assert_not_called()
+
+    def test_what_is_not_found_is_left_to_a_joint_search(self) -> None:
+        X, Y = random_trials(BinaryLaplaceGP, 12, batch_shape=(2,))
+        model, other = BinaryLaplaceGP(X, Y), BinaryLaplaceGP(X, Y)
+        lost = mock.Mock(is_found=torch.tensor([True, False]).numpy())
+        with mock.patch.object(fitting, "minimize_each", return_value=lost):
+            fit_gpytorch_mll(objective(model))
+        fit_gpytorch_mll(objective(other))
+        assert_all_close(learned(model), learned(other), rtol=0, atol=2e-2)

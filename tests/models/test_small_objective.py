@@ -26,6 +26,7 @@ from botorch_binary_context import (
     PreferenceGP,
     PreferenceLaplaceGP,
 )
+from botorch_binary_context.models import small_objective
 from botorch_binary_context.models.defaults import (
     duel_covar_module,
     psychometric_covar_module,
@@ -102,8 +103,58 @@ def test_leaves_other_models_to_the_graph() -> None:
     ]
     for options in cases:
         assert make_loss(BinaryGP(X, Y, **options)).small is None
-    batch = BinaryGP(X.expand(2, *X.shape), Y.expand(2, *Y.shape))
-    assert make_loss(batch).small is None
+    # A batch that shares its hyperparameters.
+    shared = ScaleKernel(RBFKernel())
+    batch = X.expand(2, *X.shape), Y.expand(2, *Y.shape)
+    assert make_loss(BinaryGP(*batch, covar_module=shared)).small is None
+    assert make_loss(BinaryGP(*batch)).small is not None
+
+
+@pytest.mark.parametrize("model_class", [BinaryGP, PreferenceLaplaceGP])
+def test_models_of_a_batch_are_those_alone(
+    model_class: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    kind = BinaryLaplaceGP if model_class is BinaryGP else PreferenceLaplaceGP
+    X, Y = random_trials(kind, 9, dim=2, batch_shape=(2, 3))
+    loss = make_loss(model_class(X, Y))
+    small = loss.small
+    assert small is not None
+    assert small.number == 6
+    vector = loss.read()
+    vector = vector + 0.3 * np.cos(np.arange(len(vector)))
+    x = small.to_rows(vector)
+    np.testing.assert_array_equal(small.to_vector(x), vector)
+    values, slopes = small(x, np.arange(6))
+    for model, (own_X, own_Y) in enumerate(
+        zip(X.flatten(0, 1), Y.flatten(0, 1), strict=True)
+    ):
+        value, slope = make_loss(model_class(own_X, own_Y))(x[model])
+        assert values[model] == pytest.approx(-value, abs=1e-8)
+        np.testing.assert_allclose(slopes[model], -slope, rtol=0, atol=1e-6)
+    # Some of them, one at a time.
+    monkeypatch.setattr(small_objective, "CELLS_AT_ONCE", 1)
+    some = np.array([4, 1])
+    found = small(x[some], some)
+    np.testing.assert_allclose(found[0], values[some], rtol=0, atol=1e-8)
+    np.testing.assert_allclose(found[1], slopes[some], rtol=0, atol=1e-6)
+    # The objective of a joint search is their sum.
+    small.start = None
+    value, slope = loss(vector)
+    loss.small = None
+    expected, expected_slope = loss(vector)
+    assert value == pytest.approx(expected, abs=1e-5)
+    np.testing.assert_allclose(slope, expected_slope, rtol=0, atol=1e-5)
+
+
+def test_batches_of_too_many_squares_are_left_to_the_graph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, Y = random_trials(BinaryLaplaceGP, 6, dim=2, batch_shape=(3,))
+    monkeypatch.setattr(small_objective, "MAX_CELLS", 3 * 2 * 36 - 1)
+    assert make_loss(BinaryGP(X, Y)).small is None
+    monkeypatch.setattr(small_objective, "MAX_CELLS", 3 * 2 * 36)
+    assert make_loss(BinaryGP(X, Y)).small is not None
 
 
 def test_a_posterior_that_is_not_found_is_left_to_the_graph() -> None:
@@ -113,5 +164,5 @@ def test_a_posterior_that_is_not_found_is_left_to_the_graph() -> None:
     x = loss.read()
     expected = loss(x)[0]
     # Nothing can be found from such sites.
-    loss.small.start = np.full((8, 2), np.nan)
+    loss.small.start = np.full((1, 8, 2), np.nan)
     assert loss(x)[0] == pytest.approx(expected, abs=1e-6)
