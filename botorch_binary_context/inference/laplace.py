@@ -12,6 +12,7 @@ differentiating it (:func:`attach_gradient`) are separate.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +27,11 @@ from botorch_binary_context.inference.gaussian import (
     factorize,
     matvec,
 )
-from botorch_binary_context.inference.mode_search import Curvature, ModeSearch
+from botorch_binary_context.inference.mode_search import (
+    Curvature,
+    ModeSearch,
+    ModeState,
+)
 from botorch_binary_context.inference.slopes import Slopes, attach_slopes
 from botorch_binary_context.inference.small import SmallMode, SmallProblem, to_slopes
 from botorch_binary_context.likelihoods.probit_terms import Array
@@ -199,7 +204,7 @@ def laplace_approximation(
             state = search.evaluate(torch.from_numpy(small.weights[0]))
         else:
             weights = None if start is None else start.values[..., 0]
-            state = search.run(weights, _curvature_near(search, start))
+            state = search.run(weights, _grower(search, start))
     mode = state.contrast
     derivatives = state.derivatives
     if attached:
@@ -251,18 +256,25 @@ def _from_small(
     )
 
 
-def _curvature_near(search: ModeSearch, start: Start | None) -> Curvature | None:
-    """The curvature of all trials, from that at the mode of some of them."""
+def _grower(
+    search: ModeSearch, start: Start | None
+) -> Callable[[ModeState], Curvature] | None:
+    """What finds the curvature of all trials, from that at the mode of some of them."""
     if start is None or start.known is None or not search.likelihood.is_log_concave:
         return None
+    known = start.known
     former = start.former
     if not isinstance(former, LaplaceApproximation):
         return None
-    if int((~start.known).sum()) > MAX_NEW_TRIALS:
+    if int((~known).sum()) > MAX_NEW_TRIALS:
         return None
-    state = search.evaluate(start.values[..., 0])
-    known = Curvature(former.sqrt_information, former.cholesky)
-    return known.append(search.K, start.known, state.derivatives.information.sqrt())
+    curvature = Curvature(former.sqrt_information, former.cholesky)
+
+    def grow(state: ModeState) -> Curvature:
+        root = state.derivatives.information.sqrt()
+        return curvature.append(search.K, known, root)
+
+    return grow
 
 
 def evidence_slopes(

@@ -4,6 +4,7 @@ The search for the mode of a posterior: Newton's method in the weights.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -58,12 +59,10 @@ class Curvature:
     Attributes:
         root: ``W½``, ``batch_shape x n``.
         cholesky: The factor of ``B = I + W½ K W½``, ``batch_shape x n x n``.
-        order: The order of the trials in the factor, if it is another.
     """
 
     root: Tensor
     cholesky: Tensor
-    order: Tensor | None = None
 
     @classmethod
     def at(cls, K: Tensor, state: ModeState) -> Curvature:
@@ -87,13 +86,14 @@ class Curvature:
             A ``batch_shape x n`` tensor.
         """
         rhs = self.root * matvec(K, vector)
-        rhs = rhs if self.order is None else rhs[..., self.order]
-        solution = torch.cholesky_solve(rhs.unsqueeze(-1), self.cholesky).squeeze(-1)
-        if self.order is not None:
-            solution = solution[..., self.order.argsort()]
+        solution = self._invert(rhs.unsqueeze(-1)).squeeze(-1)
         return torch.addcmul(vector, self.root, solution, value=-1)
 
-    def append(self, K: Tensor, known: Tensor, root: Tensor) -> Curvature:
+    def _invert(self, columns: Tensor) -> Tensor:
+        """``B⁻¹`` times columns."""
+        return torch.cholesky_solve(columns, self.cholesky)
+
+    def append(self, K: Tensor, known: Tensor, root: Tensor) -> GrownCurvature:
         r"""The curvature of these trials and new ones, in ``O(n²)``.
 
         Args:
@@ -102,7 +102,7 @@ class Curvature:
             root: ``W½`` of all trials, of which that of new ones is taken.
 
         Returns:
-            The curvature, the new trials last in the order of its factor.
+            The curvature.
         """
         old = known.nonzero().squeeze(-1)
         new = (~known).nonzero().squeeze(-1)
@@ -113,12 +113,42 @@ class Curvature:
         side = torch.linalg.solve_triangular(
             self.cholesky, to_new[..., old, :], upper=False
         )
-        size = len(old)
-        cholesky = torch.zeros_like(K).mT  # by columns, as LAPACK wants it
-        cholesky[..., :size, :size] = self.cholesky
-        cholesky[..., size:, :size] = side.mT
-        cholesky[..., size:, size:] = psd_safe_cholesky(corner - side.mT @ side)
-        return Curvature(root, cholesky, torch.cat([old, new]))
+        corner = psd_safe_cholesky(corner - side.mT @ side)
+        return GrownCurvature(root, self.cholesky, side, corner, old, new)
+
+
+@dataclass(frozen=True)
+class GrownCurvature(Curvature):
+    r"""A curvature with few trials more than a factor.
+
+    The factor of all trials has that of the old ones in it as it is, and the new trials
+    below it; it is not put together, which would copy it.
+
+    Attributes:
+        root: ``W½`` of all trials, ``batch_shape x n``.
+        cholesky: The factor of the old ones, ``batch_shape x m x m``.
+        side: What stands below it, transposed, ``batch_shape x m x k``.
+        corner: The factor of what the old ones leave of the new ones,
+            ``batch_shape x k x k``.
+        old: Which trials these are, ``m``.
+        new: The others, ``k``.
+    """
+
+    side: Tensor
+    corner: Tensor
+    old: Tensor
+    new: Tensor
+
+    def _invert(self, columns: Tensor) -> Tensor:
+        solve = torch.linalg.solve_triangular
+        first = solve(self.cholesky, columns[..., self.old, :], upper=False)
+        second = columns[..., self.new, :] - self.side.mT @ first
+        second = torch.cholesky_solve(second, self.corner)
+        first = solve(self.cholesky.mT, first - self.side @ second, upper=True)
+        solution = torch.empty_like(columns)
+        solution[..., self.old, :] = first
+        solution[..., self.new, :] = second
+        return solution
 
 
 @dataclass(frozen=True)
@@ -138,13 +168,15 @@ class ModeSearch:
     targets: Tensor
 
     def run(
-        self, initial_weights: Tensor | None, begin: Curvature | None = None
+        self,
+        initial_weights: Tensor | None,
+        grow: Callable[[ModeState], Curvature] | None = None,
     ) -> ModeState:
         r"""Step until the weights and the contrasts are stationary, to rounding.
 
         Args:
             initial_weights: Where to start, by default at the prior mean.
-            begin: The curvature near there, if it is known.
+            grow: Finds the curvature near there from a known one, if there is one.
 
         Returns:
             The end of the search.
@@ -152,11 +184,12 @@ class ModeSearch:
         if initial_weights is None:
             initial_weights = torch.zeros_like(self.prior_mean)
         state = self.evaluate(initial_weights)
-        if begin is not None:
+        if grow is not None:
+            curvature = grow(state)
             gap = state.derivatives.gradient - state.weights
-            trial = self.evaluate(state.weights + begin.solve(self.K, gap))
+            trial = self.evaluate(state.weights + curvature.solve(self.K, gap))
             if bool((trial.objective >= state.objective).all()):
-                state = self.slide(trial, begin)
+                state = self.slide(trial, curvature)
         tolerance = self.tolerance
         error = state.error
         for _ in range(MAX_NEWTON_STEPS):

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from botorch_binary_context import (
     BinaryGP,
+    BinaryLaplaceGP,
     MixedGP,
     Observations,
     PreferenceGP,
@@ -20,7 +21,10 @@ from botorch_binary_context.inference import (
     ExpectationPropagation,
     Inference,
     Laplace,
+    laplace,
+    mode_search,
 )
+from botorch_binary_context.inference.gaussian import factorize
 from botorch_binary_context.inference.mode_search import Curvature
 from botorch_binary_context.models import extension
 from tests.small_models import simple_kernel
@@ -115,3 +119,28 @@ def test_curvature_of_appended_trials() -> None:
     system = torch.eye(8).double() + root.square().unsqueeze(-1) * K
     expected = torch.linalg.solve(system, vector)
     assert torch.allclose(found.solve(K, vector), expected, rtol=0, atol=1e-12)
+
+
+def test_one_more_trial_takes_one_factorization() -> None:
+    n = 140  # beyond what is searched for in NumPy
+    torch.manual_seed(0)
+    X = torch.rand(n + 1, 2, dtype=torch.double)
+    Y = torch.bernoulli(X[:, :1])
+    model = BinaryLaplaceGP(X[:-1], Y[:-1], covar_module=simple_kernel()).eval()
+    sizes = []
+
+    def counted(K: Tensor, root: Tensor) -> Tensor:
+        sizes.append(K.shape[-1])
+        return factorize(K, root)
+
+    with (
+        torch.no_grad(),
+        mock.patch.object(laplace, "factorize", counted),
+        mock.patch.object(mode_search, "factorize", counted),
+    ):
+        moments(model)
+        cold = len(sizes)
+        moments(model.condition_on_observations(X[-1:], Y[-1:]))
+    # The factor of all trials at the new mode, and none on the way there.
+    assert sizes[cold:] == [n + 1]
+    assert cold > 2
