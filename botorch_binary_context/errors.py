@@ -5,10 +5,16 @@ Each function makes the exception of its name. BoTorch, which takes seconds to i
 is only imported then:
 
     >>> raise InputDataError("Expected ``path`` to be a file, but got a folder.")
+
+Even that is too late for a program that only prints the message: see
+:func:`light_errors`.
 """
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,6 +42,47 @@ def quote(value: Any) -> str:
     return f"{text[: MAX_LENGTH // 2]} … {text[-MAX_LENGTH // 4 :]}"
 
 
+class LightError(ValueError):
+    r"""An exception in the place of one of BoTorch's, where that is not imported."""
+
+
+_is_light = False
+
+
+@contextmanager
+def light_errors() -> Iterator[None]:
+    r"""Within this, raise :class:`LightError` unless BoTorch was imported anyway."""
+    global _is_light
+    before = _is_light
+    _is_light = True
+    try:
+        yield
+    finally:
+        _is_light = before
+
+
+def is_expected(error: Exception) -> bool:
+    r"""Whether an error is one of this module's, or another one of BoTorch's.
+
+    Args:
+        error: The error.
+
+    Returns:
+        Whether its message says what was wrong.
+    """
+    module = sys.modules.get("botorch.exceptions.errors")
+    botorch = () if module is None else (module.BotorchError,)
+    return isinstance(error, (LightError, *botorch))
+
+
+def _make(name: str, message: str) -> Any:
+    if _is_light and "botorch" not in sys.modules:
+        return LightError(message)
+    from botorch.exceptions import errors
+
+    return getattr(errors, name)(message)
+
+
 def InputDataError(message: str) -> errors.InputDataError:
     r"""BoTorch's exception for invalid input.
 
@@ -45,9 +92,7 @@ def InputDataError(message: str) -> errors.InputDataError:
     Returns:
         The exception, to be raised.
     """
-    from botorch.exceptions import errors
-
-    return errors.InputDataError(message)
+    return _make("InputDataError", message)
 
 
 def UnsupportedError(message: str) -> errors.UnsupportedError:
@@ -59,6 +104,4 @@ def UnsupportedError(message: str) -> errors.UnsupportedError:
     Returns:
         The exception, to be raised.
     """
-    from botorch.exceptions import errors
-
-    return errors.UnsupportedError(message)
+    return _make("UnsupportedError", message)

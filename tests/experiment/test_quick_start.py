@@ -67,6 +67,28 @@ def test_command_loads_no_torch(
     assert run_python(RUN, *arguments).startswith(output)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("tell", "JOURNAL", "99", "pass"), "``trial_id`` to be from 1 to 4"),
+        (("tell", "JOURNAL", "3", "perhaps"), "``outcome``"),
+        (("withdraw", "JOURNAL", "0"), "``trial_id``"),
+        (("status", "JOURNAL-that-is-missing"), "is-missing"),
+        (("export", "JOURNAL", "JOURNAL"), "``path``"),
+    ],
+)
+def test_errors_load_no_torch(
+    journal: str, arguments: tuple[str, ...], message: str
+) -> None:
+    arguments = tuple(a.replace("JOURNAL", journal) for a in arguments)
+    command = [sys.executable, "-c", RUN, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert result.stderr.startswith("binary-context: ")
+    assert result.stderr.count("\n") == 1
+    assert message in result.stderr
+
+
 def test_errors_are_those_of_botorch() -> None:
     """BoTorch is imported when an error is raised, and users catch its classes."""
     run_python(

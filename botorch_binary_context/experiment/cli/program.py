@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 import botorch_binary_context
+from botorch_binary_context.errors import is_expected, light_errors
 from botorch_binary_context.experiment.examples import EXAMPLES
 
 PROGRAM = "binary-context"
@@ -47,14 +48,14 @@ def run(argv: Sequence[str] | None = None) -> int:
     """
     try:
         arguments = _make_parser().parse_args(argv)
-        with _short_warnings():
+        with _short_warnings(), light_errors():
             _load(arguments.command)(arguments)
         sys.stdout.flush()  # a full disk is to be noticed here, not at exit
     except KeyboardInterrupt:
         _complain("interrupted")
         return INTERRUPTED
     except Exception as error:
-        if not _is_expected(error):
+        if not (isinstance(error, OSError) or is_expected(error)):
             raise
         _silence_broken_output()
         _complain(str(error))
@@ -65,14 +66,6 @@ def run(argv: Sequence[str] | None = None) -> int:
 def _load(command: str) -> Any:
     module, _, function = command.rpartition(".")
     return getattr(import_module(f"{__package__}.{module}"), function)
-
-
-def _is_expected(error: Exception) -> bool:
-    if isinstance(error, OSError):
-        return True
-    from botorch.exceptions.errors import BotorchError
-
-    return isinstance(error, BotorchError)
 
 
 def _complain(message: str) -> None:
