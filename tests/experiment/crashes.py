@@ -203,16 +203,12 @@ def _fork_rater(path: Path, name: str, num_trials: int) -> tuple[int, int]:
 def create_again_and_again(folder: Path, times: int) -> dict[str, int]:
     """Kill processes while they create journals: there is a whole one or none."""
     moments = random.Random(1)
+    usual = min(_time_creation(folder / f"created-at-leisure-{i}") for i in range(3))
     made = 0
     for i in range(times):
         path = folder / f"created-{i}"
-        child = os.fork()
-        if child == 0:
-            try:
-                Experiment.create(path, unmodelled())
-            finally:
-                os._exit(0)
-        time.sleep(0.15 * moments.random())
+        child = _fork_creator(path)
+        time.sleep(2 * usual * moments.random())
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         if path.exists():
@@ -221,6 +217,23 @@ def create_again_and_again(folder: Path, times: int) -> dict[str, int]:
         else:  # nothing is in the way
             Experiment.create(path, unmodelled()).close()
     return {"made": made, "times": times}
+
+
+def _time_creation(path: Path) -> float:
+    start = time.perf_counter()
+    os.waitpid(_fork_creator(path), 0)
+    return time.perf_counter() - start
+
+
+def _fork_creator(path: Path) -> int:
+    """A child that creates a journal."""
+    child = os.fork()
+    if child == 0:
+        try:
+            Experiment.create(path, unmodelled())
+        finally:
+            os._exit(0)
+    return child
 
 
 def main(folder: Path) -> None:
