@@ -82,7 +82,7 @@ CHOICE_SUBJECTS, CHOICE_SEED = 100, 7
 def make_settings(priors: str, alternatives: int) -> Settings:
     """An experiment that looks for a threshold, otherwise with the default settings."""
     context = Context("contrast", reference=0.0, low=0.0, high=1.0, harder="down")
-    feedback = PassFail(alternatives=alternatives)
+    feedback = PassFail(alternatives=alternatives, lapse_rate=0.0)
     return Settings(NamedSpace([], [context]), feedback, seed=0, priors=priors)
 
 

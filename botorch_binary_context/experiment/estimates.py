@@ -14,7 +14,7 @@ from botorch_binary_context.experiment.angles import Periodic
 from botorch_binary_context.experiment.space import Encoder
 from botorch_binary_context.experiment.variables import Categorical, Value
 
-LEVEL = 0.9
+CREDIBLE = 0.9
 # The number of sets of hyperparameters that intervals allow for: more with fewer
 # answers.
 LEAST_SETS, MOST_SETS = 16, 64
@@ -71,26 +71,26 @@ class Loss(NamedTuple):
     unit: str | None
 
 
-def interval(values: Sequence[float], level: float) -> tuple[float, float]:
+def interval(values: Sequence[float], credible: float) -> tuple[float, float]:
     r"""The ends of an interval that contains another draw with a given probability.
 
     Args:
         values: Independent draws.
-        level: The probability.
+        credible: The probability.
     """
-    tails = [(1 - level) / 2, (1 + level) / 2]
+    tails = [(1 - credible) / 2, (1 + credible) / 2]
     low, high = np.quantile(values, tails, method="weibull").tolist()
     return low, high
 
 
 def circular_interval(
-    values: Sequence[float], level: float, variable: Periodic
+    values: Sequence[float], credible: float, variable: Periodic
 ) -> tuple[float, float]:
     r""":func:`interval` on a circle that is cut where the draws leave the widest gap.
 
     Args:
         values: Independent draws.
-        level: The probability.
+        credible: The probability.
         variable: The variable they are values of.
 
     Returns:
@@ -105,7 +105,7 @@ def circular_interval(
         return variable.bounds
     first = (int(gaps.argmax()) + 1) % len(ordered)
     unrolled = np.concatenate([ordered[first:], ordered[:first] + period])
-    ends = interval(unrolled.tolist(), level)
+    ends = interval(unrolled.tolist(), credible)
     low, high = (variable.low + end % period for end in ends)
     return low, high
 
@@ -130,9 +130,9 @@ def uncertainty_of(encoder: Encoder, points: Tensor) -> Uncertainty:
                 value: found.count(value) / len(found) for value in parameter.values
             }
         elif isinstance(parameter, Periodic):
-            uncertainty[parameter.name] = circular_interval(found, LEVEL, parameter)
+            uncertainty[parameter.name] = circular_interval(found, CREDIBLE, parameter)
         else:
-            uncertainty[parameter.name] = interval(found, LEVEL)
+            uncertainty[parameter.name] = interval(found, CREDIBLE)
     return uncertainty
 
 

@@ -17,7 +17,7 @@ from botorch_binary_context.bands import (
 )
 from botorch_binary_context.experiment.computing import computing
 from botorch_binary_context.experiment.estimates import (
-    LEVEL,
+    CREDIBLE,
     Estimate,
     Loss,
     Threshold,
@@ -130,7 +130,9 @@ class Recommendation:
             uncertainty_of(self._encoder, self._optima.near) if self.parameters else {}
         )
 
-    def expected_loss(self, unit: str | None = None, level: float = LEVEL) -> Loss:
+    def expected_loss(
+        self, unit: str | None = None, credible: float = CREDIBLE
+    ) -> Loss:
         r"""How much better the best parameters may be than the recommended ones.
 
         Args:
@@ -139,14 +141,14 @@ class Recommendation:
                 range. By default that of the only context along which tests become
                 harder, or else units of the latent function. If the goal is the average
                 success, it is a difference of probabilities.
-            level: The probability of not losing more than ``high``.
+            credible: The probability of not losing more than ``high``.
 
         Returns:
             The mean loss and a bound, for example 0.02 logMAR, with 90 % below 0.06.
         """
-        _check_level(level)
+        _check_credible(credible)
         losses, name = self._losses(unit)
-        high = float(losses.quantile(level))
+        high = float(losses.quantile(credible))
         return Loss(float(losses.mean()), high, name)
 
     @property
@@ -259,7 +261,7 @@ class Recommendation:
     def success_probability(
         self,
         context: Values | None = None,
-        level: float = LEVEL,
+        credible: float = CREDIBLE,
         parameters: Values | None = None,
     ) -> Estimate:
         r"""The probability that a test of the recommended parameters is passed.
@@ -267,7 +269,7 @@ class Recommendation:
         Args:
             context: The values of all contexts, not only such as can be shown; by
                 default the reference context.
-            level: The probability of the credible interval.
+            credible: The probability of the credible interval.
             parameters: Other parameters than the recommended ones.
 
         Returns:
@@ -276,14 +278,14 @@ class Recommendation:
         """
         self._check_pass_fail()
         shown = self.parameters if parameters is None else parameters
-        return self._estimate([shown], context, level)
+        return self._estimate([shown], context, credible)
 
     def threshold(
         self,
         name: str | None = None,
         probability: float | None = None,
         context: Values | None = None,
-        level: float = LEVEL,
+        credible: float = CREDIBLE,
         parameters: Values | None = None,
     ) -> Threshold:
         r"""How hard a test of the recommended parameters may be to be passed.
@@ -297,7 +299,7 @@ class Recommendation:
                 halfway between the guess rate and 1 - the lapse rate.
             context: The values of all contexts, of which that of this one is not used;
                 by default the reference context.
-            level: The probability of the credible interval.
+            credible: The probability of the credible interval.
             parameters: Other parameters than the recommended ones; of a map, where to
                 look.
 
@@ -308,11 +310,11 @@ class Recommendation:
             >>> best = experiment.recommend()
             >>> best.threshold("letter size", probability=0.8)
         """
-        _check_level(level)
+        _check_credible(credible)
         varied, line, latent = self._line(name, probability, context, parameters)
         with computing(), torch.no_grad():
             band = exact_threshold_band(
-                self._averaged, line, latent, level, NUM_SAMPLES, self._seed
+                self._averaged, line, latent, credible, NUM_SAMPLES, self._seed
             )
         median, *ends = (
             varied.at_difficulty(float(position) / (NUM_VALUES - 1))
@@ -365,14 +367,14 @@ class Recommendation:
         return varied, line, latent
 
     def preference_probability(
-        self, other: Values, context: Values | None = None, level: float = LEVEL
+        self, other: Values, context: Values | None = None, credible: float = CREDIBLE
     ) -> Estimate:
         r"""The probability that the recommended parameters win a duel.
 
         Args:
             other: The parameters of the other side.
             context: The values of all contexts; by default the reference context.
-            level: The probability of the credible interval.
+            credible: The probability of the credible interval.
 
         Returns:
             The mean and the interval of the probability.
@@ -382,16 +384,16 @@ class Recommendation:
                 "Expected duels to predict the preference of, but got pass/fail "
                 "outcomes: use ``success_probability``."
             )
-        return self._estimate([self.parameters, other], context, level)
+        return self._estimate([self.parameters, other], context, credible)
 
     def _estimate(
-        self, sides: list[Values], context: Values | None, level: float
+        self, sides: list[Values], context: Values | None, credible: float
     ) -> Estimate:
-        _check_level(level)
+        _check_credible(credible)
         X = self._encoder.encode(self._complete(context), sides)
         with computing(), torch.no_grad():
             band = exact_probability_band(
-                self._averaged, X, level, NUM_SAMPLES, self._seed
+                self._averaged, X, credible, NUM_SAMPLES, self._seed
             )
         return Estimate(*map(float, band))
 
@@ -430,10 +432,10 @@ class Recommendation:
         return found[0]
 
 
-def _check_level(level: float) -> None:
-    if not 0.0 < level < 1.0:
+def _check_credible(credible: float) -> None:
+    if not 0.0 < credible < 1.0:
         raise InputDataError(
-            f"Expected ``level`` to be between 0 and 1, but got {level}."
+            f"Expected ``credible`` to be between 0 and 1, but got {credible}."
         )
 
 

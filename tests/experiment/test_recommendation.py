@@ -124,7 +124,7 @@ class TestProbability:
         best = recommendation(settings)
         encoder = best._encoder
         for context in (None, {"noise": 0.5}, {"noise": 3.9}):
-            estimate = best.success_probability(context, level=0.8)
+            estimate = best.success_probability(context, credible=0.8)
             X = encoder.encode(context or {"noise": 2.0}, [best.parameters])
             with manual_seed(0), torch.no_grad():
                 posterior = best._averaged.exact_posterior(X, 16384, seed=7)
@@ -151,9 +151,11 @@ class TestProbability:
 
     def test_errors(self) -> None:
         best = recommendation(pass_fail(), 5)
-        for level in (0.0, 1.0, float("nan")):
-            with pytest.raises(InputDataError, match="``level`` to be between 0 and 1"):
-                best.success_probability(level=level)
+        for credible in (0.0, 1.0, float("nan")):
+            with pytest.raises(
+                InputDataError, match="``credible`` to be between 0 and 1"
+            ):
+                best.success_probability(credible=credible)
         with pytest.raises(InputDataError, match="to be from 0.0 to 4.0, but got 5"):
             best.success_probability({"noise": 5.0})
         with pytest.raises(UnsupportedError, match="use ``success_probability``"):
@@ -187,15 +189,15 @@ class TestThreshold:
         """There, the quantiles of the success probability are the probability."""
         best = graded(harder, scale)
         for noise in (2.0, 2.5):
-            expected = best.success_probability({"noise": noise}, level=1e-9).low
-            found = best.threshold("noise", expected, level=0.3)
+            expected = best.success_probability({"noise": noise}, credible=1e-9).low
+            found = best.threshold("noise", expected, credible=0.3)
             assert 1.0 < found.low < found.median < found.high < 4.0
             # Where draws with other slopes cross, their median has kinks.
             assert found.median == pytest.approx(noise, abs=2e-3)
             hard, easy = sorted(found[1:], reverse=harder == "up")
-            at_easy = best.success_probability({"noise": easy}, level=0.3)
-            at_hard = best.success_probability({"noise": hard}, level=0.3)
-            at_median = best.success_probability({"noise": found.median}, level=1e-9)
+            at_easy = best.success_probability({"noise": easy}, credible=0.3)
+            at_hard = best.success_probability({"noise": hard}, credible=0.3)
+            at_median = best.success_probability({"noise": found.median}, credible=1e-9)
             assert at_easy.low == pytest.approx(expected, abs=1e-3)
             assert at_hard.high == pytest.approx(expected, abs=1e-3)
             assert at_median.low == pytest.approx(expected, abs=1e-3)
@@ -227,11 +229,11 @@ class TestThreshold:
         ]
         best = recommendation(pass_fail(NamedSpace(CONTINUOUS.parameters, contexts)))
         other = {"noise": 2.0, "echo": 0.9}
-        found = best.threshold("noise", context=other, level=0.5)
+        found = best.threshold("noise", context=other, credible=0.5)
         there = {**other, "noise": found.median}
-        at_median = best.success_probability(there, level=1e-9)
+        at_median = best.success_probability(there, credible=1e-9)
         assert at_median.low == pytest.approx(0.5, abs=1e-3)
-        assert found != best.threshold("noise", level=0.5)
+        assert found != best.threshold("noise", credible=0.5)
         with pytest.raises(InputDataError, match="``name`` to be .* but got None"):
             best.threshold()
         with pytest.raises(InputDataError, match="``name`` to be .* but got 'loud'"):
@@ -244,8 +246,8 @@ class TestThreshold:
         for probability in (0.0, 0.1, 0.95, 1.0, float("nan")):
             with pytest.raises(InputDataError, match="0.1 and 0.95, the success rates"):
                 best.threshold(probability=probability)
-        with pytest.raises(InputDataError, match="``level`` to be between 0 and 1"):
-            best.threshold(level=1.0)
+        with pytest.raises(InputDataError, match="``credible`` to be between 0 and 1"):
+            best.threshold(credible=1.0)
         with pytest.raises(UnsupportedError, match="but got duels"):
             recommendation(duels(), 5).threshold()
         with pytest.raises(InputDataError, match=r"contexts \[\], but got None"):
@@ -291,8 +293,8 @@ class TestLoss:
         assert best.expected_loss().unit is None
         with pytest.raises(UnsupportedError, match="linear scale, but got 'noise'"):
             best.expected_loss("noise")
-        with pytest.raises(InputDataError, match="``level`` to be between"):
-            best.expected_loss(level=0.0)
+        with pytest.raises(InputDataError, match="``credible`` to be between"):
+            best.expected_loss(credible=0.0)
 
 
 class TestRegion:
