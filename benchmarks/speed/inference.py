@@ -29,6 +29,8 @@ def comparisons() -> Iterator[Callable[[], Comparison]]:
     for n in (60, 260, 1000):
         yield partial(compare_conditioning, n)
         yield partial(compare_warm_conditioning, n)
+    for inference in (LAPLACE, EP):
+        yield partial(compare_with_a_cold_start, inference, 1000)
     yield partial(compare_batch, 60)
     for n, share in ((60, 2), (260, 4)):
         yield partial(compare_knowledge_gradient, n, share)
@@ -73,6 +75,28 @@ def compare_warm_conditioning(n: int) -> Comparison:
         ours=measure(jobs[0]),
         theirs=measure(jobs[1]),
         aim="≥ 1/1.5",
+    )
+
+
+def compare_with_a_cold_start(inference: Inference, n: int) -> Comparison:
+    X, Y = outcomes(n)
+    new_X, new_Y = outcomes(1)
+    model = make_model(inference, n)
+    with torch.no_grad():
+        model.approximation  # noqa: B018
+
+    def cold() -> object:
+        model = BinaryGP(X, Y, covar_module=kernel(), inference=inference)
+        with torch.no_grad():
+            return model.eval().approximation
+
+    way = "Laplace" if inference == LAPLACE else "expectation propagation"
+    return Comparison(
+        job=f"condition on one more after {n} outcomes, {way}",
+        peer="a cold start",
+        ours=measure(partial(_condition_further, model, new_X, new_Y)),
+        theirs=measure(cold),
+        aim="≥ 5",
     )
 
 

@@ -16,11 +16,13 @@ from statistics import median
 
 import matplotlib.pyplot as plt
 import torch
+from botorch.fit import fit_gpytorch_mll
 
 from benchmarks.speed.data import duels, kernel, outcomes
 from benchmarks.speed.suggestions import space, with_context
 from benchmarks.tables import format_table
 from botorch_binary_context import (
+    ApproximateMarginalLogLikelihood,
     BinaryGP,
     InducingGP,
     MultiplicativeContextKernel,
@@ -84,7 +86,9 @@ def measure_curves(quick: bool = False) -> list[Curve]:
         _curve("condition, EP", some, partial(condition, ExpectationPropagation())),
         _curve("one more trial, Laplace", some, partial(one_more, Laplace())),
         _curve("one more trial, EP", some, partial(one_more, ExpectationPropagation())),
+        _curve("fit, Laplace", some, fit),
         _curve(f"suggest, {RULE}", all_sizes, partial(suggestion, exact_model)),
+        _curve("suggest, cbkg", some, partial(suggestion, exact_model, rule="cbkg")),
         _curve("condition, InducingGP of duels", many, condition_inducing),
         _curve(
             f"suggest, {RULE}, InducingGP", many, partial(suggestion, inducing_model)
@@ -118,6 +122,15 @@ def one_more(inference: Inference, n: int) -> float:
     return _seconds(lambda: model.condition_on_observations(X[n:], Y[n:]).approximation)
 
 
+def fit(n: int) -> float:
+    X, Y = outcomes(n)
+    model = BinaryGP(X, Y, covar_module=kernel(), inference=Laplace())
+    mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
+    start = time.process_time()
+    fit_gpytorch_mll(mll)
+    return time.process_time() - start
+
+
 def condition_inducing(n: int) -> float:
     X, Y = duels(n)
     model = InducingGP(X, Y, covar_module=kernel()).eval()
@@ -137,11 +150,11 @@ def inducing_model(n: int) -> LatentGP:
     return InducingGP(with_context(X), Y, covar_module=covar_module).eval()
 
 
-def suggestion(make: Callable[[int], LatentGP], n: int) -> float:
+def suggestion(make: Callable[[int], LatentGP], n: int, rule: str = RULE) -> float:
     model = make(n)
     with torch.no_grad():
         model.approximation  # noqa: B018
-    return _seconds(lambda: suggest(model, space(), RULE))
+    return _seconds(lambda: suggest(model, space(), rule))
 
 
 def format_curves(curves: Iterable[Curve]) -> str:

@@ -23,6 +23,7 @@ def test_times_are_measured(tmp_path: Path) -> None:
     for job in (
         lambda n: scale.condition(Laplace(), n),
         lambda n: scale.one_more(Laplace(), n),
+        scale.fit,
         scale.condition_inducing,
     ):
         assert 0 < job(12) < 60
