@@ -1,17 +1,35 @@
 #!/usr/bin/env bash
-# Test the core with the oldest supported packages, and the package with newer Pythons
-# where they and a CPU build of PyTorch for them are installed or can be: `make compat`.
+# Test the core with the oldest supported packages, and with Python 3.12 and 3.13 where
+# they are installed: `make compat`.
+#
+# Without a CPU build of PyTorch for them, of the newer Pythons only the syntax and the
+# start of the program are checked; with TORCH=any the build of PyPI is installed, which
+# is gigabytes large. TESTS chooses other tests, such as TESTS=tests/models, and
+# PARTS=newer or PARTS=oldest one half of it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=${1:?usage: check_compatibility.sh PYTHON}
-core="tests/likelihoods tests/inference tests/models tests/acquisition tests/rules"
+parts=${PARTS:-newer oldest}
+tests=${TESTS:-tests/likelihoods tests/inference tests/models tests/rules}
+torch=$(sed -n 's/^torch==//p' constraints.txt)
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1
 
-run_core() { # run_core ENVIRONMENT REQUIREMENTS
-  [ -x "$1/bin/python" ] || "$python" -m venv "$1"
-  "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -r "$2"
-  "$1/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -e .
+make_environment() { # make_environment FOLDER PYTHON
+  [ -x "$1/bin/python" ] || "$2" -m venv "$1"
+}
+
+run_tests() { # run_tests FOLDER
+  "$1/bin/python" - <<'END'
+import platform
+from importlib.metadata import version
+
+names = ("torch", "botorch", "gpytorch", "linear_operator", "numpy", "scipy")
+packages = ", ".join(f"{name} {version(name)}" for name in names)
+print(f"Python {platform.python_version()} with {packages}:", flush=True)
+END
   # shellcheck disable=SC2086
-  "$1/bin/python" -m pytest -q -n 2 -p no:cacheprovider -m "not slow" $core
+  PYTHONPATH=. "$1/bin/python" -m pytest -q -n 2 --dist worksteal \
+    -p no:cacheprovider -m "not slow" $tests
 }
 
 find_python() { # find_python VERSION: on the path, or where pyenv keeps it
@@ -25,20 +43,36 @@ find_python() { # find_python VERSION: on the path, or where pyenv keeps it
   return 1
 }
 
+install_torch() { # install_torch FOLDER
+  "$1/bin/python" -m pip install "torch==$torch+cpu" 2>/dev/null ||
+    { [ "${TORCH:-}" = any ] && "$1/bin/python" -m pip install "torch==$torch"; }
+}
+
 check_newer() { # check_newer VERSION
-  if ! python=$(find_python "$1"); then
+  local newer folder=build/python$1
+  if ! newer=$(find_python "$1"); then
     echo "Python $1: not installed here, not tested"
-  elif "$python" -m pip download --quiet --no-deps \
-    --dest build/wheels "torch==2.13.0+cpu" 2>/dev/null; then
-    echo "Python $1:"
-    run_core "build/python$1" constraints.txt
+    return
+  fi
+  make_environment "$folder" "$newer"
+  if install_torch "$folder"; then
+    "$folder/bin/python" -m pip install -c constraints.txt botorch gpytorch \
+      linear_operator matplotlib tqdm pytest pytest-xdist hypothesis mpmath scikit-learn
+    run_tests "$folder"
   else
-    "$python" -W error -m compileall -q botorch_binary_context benchmarks
-    echo "Python $1: no CPU build of PyTorch here, only the syntax was checked"
+    "$newer" -W error -m compileall -q botorch_binary_context benchmarks
+    "$newer" -W error -m botorch_binary_context.experiment --help >/dev/null
+    echo "Python $1: no CPU build of PyTorch, only syntax and --help were checked"
   fi
 }
 
-check_newer 3.12
-check_newer 3.13
-echo "Oldest supported packages:"
-run_core build/oldest constraints-oldest.txt
+if [[ $parts == *newer* ]]; then
+  check_newer 3.12
+  check_newer 3.13
+fi
+if [[ $parts == *oldest* ]]; then
+  echo "The oldest supported packages:"
+  make_environment build/oldest "$python"
+  build/oldest/bin/python -m pip install --no-deps -r constraints-oldest.txt
+  run_tests build/oldest
+fi

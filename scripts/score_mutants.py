@@ -2,14 +2,20 @@ r"""Mutation testing: how many small errors in the code do its tests find?
 
 A mutant is a copy of the package with one error in it: an operator replaced, a number
 changed, a condition negated. Cosmic Ray makes the mutants (``pip install
-cosmic-ray``); this script draws a sample of them, runs the tests on one after the
-other, and prints those that survive::
+cosmic-ray``); this script draws places in the code, plants one error at each, runs the
+tests, and prints the mutants that survive::
 
-    python scripts/score_mutants.py likelihoods --count 40 --seed 0
+    python scripts/score_mutants.py inference likelihoods acquisition --count 50
 
-The test file of the module runs first, then the other files of its folder, until a
-test fails. Tests marked ``slow`` are left out. All of it happens in a temporary copy,
-in processes forked from one that has imported PyTorch, so that a mutant costs seconds.
+Only tests that execute the mutated statement can find the error. So all tests run once
+with a record of the lines that each of them executes; it is kept in ``build/mutants``
+and renewed for the test files that have changed, or as a whole when the package has.
+For every mutant the tests of its statement run, the fastest of each function first,
+until one fails or the next would exceed the budget. Tests marked ``slow`` are left out.
+
+All of it happens in a temporary copy, in processes forked from one that has imported
+PyTorch, so that a mutant costs seconds. Outcomes are kept: a second run tries only the
+mutants that have survived or are new, which is right as long as tests are only added.
 """
 
 from __future__ import annotations
@@ -18,7 +24,9 @@ import argparse
 import ast
 import contextlib
 import difflib
+import hashlib
 import importlib
+import json
 import os
 import random
 import shutil
@@ -26,49 +34,81 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+import traceback
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "botorch_binary_context"
 COPIED = (PACKAGE, "tests", "pyproject.toml")
+KEPT = ROOT / "build" / "mutants"
+#: The folders of tests that may find an error.
+TESTS = ("likelihoods", "inference", "acquisition")
 #: What the forked processes share; importing it is most of the time of a short test.
 SHARED = ("torch", "gpytorch", "botorch.models", "mpmath", "scipy.stats")
 #: Replacements that Python refuses, or that only change a type annotation or one
 #: error for another.
-LEFT_OUT = ("BitOr", "BitAnd", "BitXor", "Shift", "_Is", "RemoveDecorator")
+LEFT_OUT = ("BitOr", "BitAnd", "BitXor", "Shift", "_Is", "RemoveDecorator", "Exception")
+OPTIONS = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow"]
 
 
 class Mutant(NamedTuple):
     """One small error in a module."""
 
-    module: Path
+    module: str
     operator: str
     occurrence: int
 
 
-def list_mutants(package: Path) -> list[Mutant]:
-    """All mutants of the modules of a package, in a fixed order."""
+class Record(NamedTuple):
+    """Which tests execute which lines, and the seconds of CPU time they take."""
+
+    seconds: dict[str, float]
+    #: For each module and line, the tests.
+    tests: dict[str, dict[int, set[str]]]
+
+
+# --- The mutants ---------------------------------------------------------------------
+
+
+def read_places(package: Path) -> list[list[Mutant]]:
+    """What :func:`list_places` lists, which is kept since it takes a while."""
+    kept = KEPT / f"{package.name}.places.json"
+    digest = hash_files(sorted(package.rglob("*.py")))
+    entry = json.loads(kept.read_text()) if kept.exists() else {}
+    if entry.get("digest") != digest:
+        entry = {"digest": digest, "places": list_places(package)}
+        kept.write_text(json.dumps(entry))
+    return [[Mutant(*mutant) for mutant in place] for place in entry["places"]]
+
+
+def list_places(package: Path) -> list[list[Mutant]]:
+    """The mutants of every place in the modules of a package, in a fixed order."""
     from cosmic_ray.ast import ast_nodes, get_ast_from_path  # pyright: ignore
     from cosmic_ray.plugins import get_operator, operator_names  # pyright: ignore
 
     names = [
         name
-        for name in operator_names()
+        for name in sorted(operator_names())
         if not any(left_out in name for left_out in LEFT_OUT)
         and not get_operator(name).arguments()
     ]
-    mutants = []
+    places: dict[Any, list[Mutant]] = defaultdict(list)
     for module in sorted(package.rglob("*.py")):
         if module.name == "__init__.py":
             continue
         nodes = list(ast_nodes(get_ast_from_path(module)))
-        for name in sorted(names):
+        for name in names:
             operator = get_operator(name)()
-            count = sum(len(list(operator.mutation_positions(node))) for node in nodes)
-            mutants += [Mutant(module, name, i) for i in range(count)]
-    return mutants
+            found = [p for node in nodes for p in operator.mutation_positions(node)]
+            for occurrence, position in enumerate(found):
+                mutant = Mutant(str(module.relative_to(package)), name, occurrence)
+                places[module.name, position].append(mutant)
+    return list(places.values())
 
 
 def without_annotations(code: str) -> str:
@@ -81,69 +121,225 @@ def without_annotations(code: str) -> str:
     return ast.dump(tree)
 
 
-def mutate(mutant: Mutant) -> str | None:
+def mutate(package: Path, mutant: Mutant) -> str | None:
     """The code of a mutant, or nothing if it does what the original does."""
     from cosmic_ray.mutating import mutate_code  # pyright: ignore
     from cosmic_ray.plugins import get_operator  # pyright: ignore
 
-    original = mutant.module.read_text(encoding="utf-8")
+    original = (package / mutant.module).read_text(encoding="utf-8")
     operator = get_operator(mutant.operator)()
     code = mutate_code(original, operator, mutant.occurrence)
     if code is None:
         return None
-    with contextlib.suppress(SyntaxError):
-        if without_annotations(code) == without_annotations(original):
-            return None
-    return code
+    try:
+        is_same = without_annotations(code) == without_annotations(original)
+    except SyntaxError:
+        return None
+    return None if is_same else code
 
 
-def order_tests(copy: Path, module: Path) -> list[str]:
-    """The test file of a module, then the others of its folder."""
-    folder = copy / "tests" / module.parent.name
-    mirror = folder / f"test_{module.name}"
-    others = sorted(path for path in folder.glob("test_*.py") if path != mirror)
-    return [str(path) for path in ([mirror] if mirror.exists() else []) + others]
+def draw_mutants(package: Path, count: int, seed: int) -> list[tuple[Mutant, str]]:
+    """Mutants at places drawn at random, one at each, with their code."""
+    generator = random.Random(seed)
+    places = read_places(package)
+    generator.shuffle(places)
+    drawn = []
+    for mutants in places:
+        if len(drawn) == count:
+            break
+        mutant = generator.choice(mutants)
+        code = mutate(package, mutant)
+        if code is not None:
+            drawn.append((mutant, code))
+    print(f"{package.name}: {len(drawn)} of {len(places)} places", flush=True)
+    return drawn
 
 
-def run_tests(copy: Path, files: list[str]) -> int:
-    """Run tests in this process until one fails, and return pytest's exit code."""
-    import pytest
-
-    os.chdir(copy)
-    sys.path.insert(0, str(copy))
-    sink = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(sink, 1)
-    os.dup2(sink, 2)
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    return int(pytest.main([*options, "-m", "not slow", *files]))
+def changed_lines(original: str, code: str) -> list[str]:
+    """The lines that differ, as a diff without its head."""
+    lines = difflib.unified_diff(
+        original.splitlines(), code.splitlines(), n=0, lineterm=""
+    )
+    return [line for line in lines if line[:3] not in ("---", "+++")]
 
 
-def survives(copy: Path, files: list[str], limit: float) -> bool:
-    """Whether all tests pass in a process of their own, within a limit of CPU time."""
+def find_statement(original: str, code: str) -> range:
+    """The lines of the innermost statement that differs, of a block only its head."""
+    pairs = zip(original.splitlines(), code.splitlines(), strict=False)
+    changed = next(i for i, (old, new) in enumerate(pairs, start=1) if old != new)
+    spans = []
+    for node in ast.walk(ast.parse(original)):
+        if isinstance(node, ast.stmt):
+            end = node.end_lineno or node.lineno
+            body = getattr(node, "body", None)
+            if body:
+                end = max(node.lineno, body[0].lineno - 1)
+            if node.lineno <= changed <= end:
+                spans.append(range(node.lineno, end + 1))
+    return min(spans, key=len, default=range(changed, changed + 1))
+
+
+# --- The tests -----------------------------------------------------------------------
+
+
+class Clock:
+    """A pytest plugin that keeps the CPU time of every test."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(
+        self, item: pytest.Item
+    ) -> Generator[None, object, object]:
+        """Take the time of a test with its fixtures."""
+        start = time.process_time()
+        result = yield
+        self.seconds[item.nodeid] = time.process_time() - start
+        return result
+
+
+class Chooser:
+    """A pytest plugin that runs some tests in an order, each for a limited time.
+
+    A test that takes ten times its CPU time and ten seconds is caught in a loop: the
+    system ends the process.
+    """
+
+    def __init__(self, chosen: Sequence[str], seconds: dict[str, float]) -> None:
+        self.place = {test: i for i, test in enumerate(chosen)}
+        self.seconds = seconds
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out the other tests and sort those that are left."""
+        items[:] = [item for item in items if item.nodeid in self.place]
+        items.sort(key=lambda item: self.place[item.nodeid])
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Limit the CPU time."""
+        limit = 10 + 10 * self.seconds[item.nodeid]
+        signal.setitimer(signal.ITIMER_PROF, limit)
+
+
+def run_tests(copy: Path, arguments: Sequence[str], plugin: object | None) -> int:
+    """Run tests in a process of their own; its exit code, negative for a signal."""
     child = os.fork()
     if child == 0:
         code = 1
-        with contextlib.suppress(BaseException):
-            code = run_tests(copy, files)
+        try:
+            os.chdir(copy)
+            sys.path.insert(0, str(copy))
+            sink = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(sink, 1)
+            os.dup2(sink, 2)
+            plugins = [] if plugin is None else [plugin]
+            code = int(pytest.main([*OPTIONS, *arguments], plugins=plugins))
+            if isinstance(plugin, Clock):
+                Path("seconds.json").write_text(json.dumps(plugin.seconds))
+        except BaseException:
+            traceback.print_exc()
         os._exit(code)
-    clock = os.sysconf("SC_CLK_TCK")
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return status == 0
-        time.sleep(0.2)
-        fields = Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()
-        if sum(map(int, fields[11:15])) / clock > limit:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return False
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def hash_files(paths: Sequence[Path]) -> str:
+    """A digest of the content of files."""
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def record_tests(copy: Path, file: Path) -> dict[str, Any]:
+    """Run the tests of one file and record what they execute."""
+    from coverage import CoverageData
+
+    data_file = copy / "coverage.db"
+    data_file.unlink(missing_ok=True)
+    config = copy / "coverage.ini"
+    config.write_text(f"[run]\nsource = {copy / PACKAGE}\ndata_file = {data_file}\n")
+    arguments = ["--cov", f"--cov-config={config}", "--cov-context=test"]
+    code = run_tests(copy, [*arguments, "--cov-report=", str(file)], Clock())
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        print((copy / "output.txt").read_text())
+        raise SystemExit(f"{file.name} has to pass before a mutant can be judged.")
+    data = CoverageData(str(data_file))
+    data.read()
+    tests: dict[str, dict[int, list[str]]] = {}
+    for module in data.measured_files():
+        contexts = data.contexts_by_lineno(module).items()
+        tests[str(Path(module).relative_to(copy / PACKAGE))] = {
+            line: sorted({name.rpartition("|")[0] for name in names if name})
+            for line, names in contexts
+        }
+    seconds = json.loads((copy / "seconds.json").read_text())
+    return {"seconds": seconds, "tests": tests}
+
+
+def read_record(copy: Path) -> Record:
+    """The record of all tests, which is renewed where it is out of date."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    package = sorted((copy / PACKAGE).rglob("*.py"))
+    shared = [
+        path for path in (copy / "tests").rglob("*.py") if "test_" not in str(path)
+    ]
+    record = Record({}, defaultdict(lambda: defaultdict(set)))
+    for folder in TESTS:
+        for file in sorted((copy / "tests" / folder).glob("test_*.py")):
+            digest = hash_files([file, *package, *sorted(shared)])
+            kept = KEPT / f"{folder}.{file.stem}.json"
+            entry = json.loads(kept.read_text()) if kept.exists() else {}
+            if entry.get("digest") != digest:
+                entry = {"digest": digest, **record_tests(copy, file)}
+                kept.write_text(json.dumps(entry))
+                print(f"recorded {folder}/{file.name}", flush=True)
+            record.seconds.update(entry["seconds"])
+            for module, lines in entry["tests"].items():
+                for line, tests in lines.items():
+                    record.tests[module][int(line)].update(tests)
+    return record
+
+
+def choose_tests(record: Record, module: str, lines: range, budget: float) -> list[str]:
+    """The tests to run on a mutant.
+
+    Those that execute its statement come first, then the others of their files: results
+    may be shared by a fixture, which only the first test executes.
+    """
+    executed = record.tests[module]
+    direct = set().union(*(executed[line] for line in lines if line in executed))
+    direct = direct or set().union(*executed.values())  # executed by the import only
+    files = {test.partition("::")[0] for test in direct}
+    others = {test for test in record.seconds if test.partition("::")[0] in files}
+    chosen: list[str] = []
+    left = budget
+    for tests in (direct, others - direct):
+        for test in order_tests(tests, record.seconds):
+            left -= record.seconds[test]
+            if left > 0:
+                chosen.append(test)
+    return chosen
+
+
+def order_tests(tests: set[str], seconds: dict[str, float]) -> list[str]:
+    """The fastest test of each function, then the second fastest of each, and so on."""
+    rounds: dict[str, int] = defaultdict(int)
+    keys = {}
+    for test in sorted(tests, key=lambda test: (seconds[test], test)):
+        function = test.partition("[")[0]
+        keys[test] = rounds[function], seconds[test]
+        rounds[function] += 1
+    return sorted(keys, key=lambda test: keys[test])
+
+
+# --- The score -----------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def copied() -> Iterator[Path]:
     """A copy of what is tested and of its tests."""
     with tempfile.TemporaryDirectory() as name:
-        copy = Path(name)
+        copy = Path(name).resolve()
         for part in COPIED:
             source = ROOT / part
             if source.is_dir():
@@ -154,57 +350,70 @@ def copied() -> Iterator[Path]:
         yield copy
 
 
-def show(mutant: Mutant, original: str, code: str) -> None:
-    """Print the lines that differ."""
-    print(f"survived: {mutant.module.name} {mutant.operator}")
-    lines = difflib.unified_diff(original.splitlines(), code.splitlines(), n=0)
-    print("\n".join(line for line in lines if line[:3] not in ("---", "+++")))
+def is_killed(copy: Path, path: Path, code: str, record: Record, budget: float) -> bool:
+    """Whether a test finds the error in the code of a module."""
+    original = path.read_text(encoding="utf-8")
+    module = str(path.relative_to(copy / PACKAGE))
+    lines = find_statement(original, code)
+    chosen = choose_tests(record, module, lines, budget)
+    if not chosen:
+        return False
+    folder = f"tests/{path.parent.name}/"
+    near = [test for test in chosen if test.startswith(folder)]
+    far = [test for test in chosen if not test.startswith(folder)]
+    path.write_text(code, encoding="utf-8")
+    try:
+        return any(find_error(copy, tests, record) for tests in (near, far) if tests)
+    finally:
+        path.write_text(original, encoding="utf-8")
 
 
-def score(package: str, count: int, seed: int, limit: float) -> None:
-    """Draw mutants of a package, run its tests on each, and print the score."""
-    sys.dont_write_bytecode = True
-    for name in SHARED:
-        importlib.import_module(name)
-    with copied() as copy:
-        tests = sorted(map(str, (copy / "tests" / package).glob("test_*.py")))
-        if not survives(copy, tests, limit=float("inf")):
-            raise SystemExit("The tests have to pass before a mutant can be judged.")
-        mutants = list_mutants(copy / PACKAGE / package)
-        random.Random(seed).shuffle(mutants)
-        print(f"{len(mutants)} mutants of {package}", flush=True)
-        tried = killed = 0
-        for mutant in mutants:
-            if tried == count:
-                break
-            code = mutate(mutant)
-            if code is None:
-                continue
-            original = mutant.module.read_text(encoding="utf-8")
-            mutant.module.write_text(code, encoding="utf-8")
-            alive = survives(copy, order_tests(copy, mutant.module), limit)
-            mutant.module.write_text(original, encoding="utf-8")
-            tried += 1
-            killed += not alive
-            if alive:
-                show(mutant, original, code)
-            print(f"{killed} of {tried} killed", flush=True)
+def find_error(copy: Path, tests: Sequence[str], record: Record) -> bool:
+    """Whether one of some tests fails."""
+    files = sorted({test.partition("::")[0] for test in tests})
+    return run_tests(copy, files, Chooser(tests, record.seconds)) != 0
+
+
+def score(copy: Path, name: str, record: Record, given: argparse.Namespace) -> None:
+    """Judge mutants of a package and print the score."""
+    package = copy / PACKAGE / name
+    kept = KEPT / f"{name}.killed.json"
+    known = set(json.loads(kept.read_text())) if kept.exists() else set()
+    killed = 0
+    drawn = draw_mutants(package, given.count, given.seed)
+    for tried, (mutant, code) in enumerate(drawn, start=1):
+        path = package / mutant.module
+        difference = changed_lines(path.read_text(encoding="utf-8"), code)
+        key = "\n".join([mutant.module, *difference])
+        if key not in known and is_killed(copy, path, code, record, given.budget):
+            known.add(key)
+            kept.write_text(json.dumps(sorted(known)))
+        killed += key in known
+        if key not in known:
+            print(f"survived: {key}")
+        print(f"{name}: {killed} of {tried} killed", flush=True)
 
 
 def main() -> None:
     """Run the program."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("package", help="such as inference or likelihoods")
-    parser.add_argument("--count", type=int, default=60, help="mutants to try")
+    parser.add_argument("packages", nargs="+", help="such as inference or likelihoods")
+    parser.add_argument("--count", type=int, default=50, help="mutants of each package")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument(
-        "--limit",
+        "--budget",
         type=float,
-        default=120.0,
-        help="seconds of CPU time after which a mutant counts as killed",
+        default=40.0,
+        help="seconds of CPU time of the tests of one mutant",
     )
     given = parser.parse_args()
-    score(given.package, given.count, given.seed, given.limit)
+    sys.dont_write_bytecode = True
+    for name in SHARED:
+        importlib.import_module(name)
+    with copied() as copy:
+        record = read_record(copy)
+        for name in given.packages:
+            score(copy, name, record, given)
 
 
 if __name__ == "__main__":
