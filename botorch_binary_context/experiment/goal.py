@@ -43,8 +43,6 @@ GOALS: dict[str, Any] = {
 }
 #: Rules that need no parameters to optimize.
 MEASURING_RULES = ("bald", "map-mi", "map-eavc", "map-straddle", "random")
-#: Rules for goals that are sums of latent values.
-LINEAR_RULES = ("cbkg", "kg")
 _WEIGHTED = ("average", AVERAGE_SUCCESS)
 _WITH_LEVEL = ("quantile", "cvar")
 # The default number of values along each context, and the most contexts altogether.
@@ -207,11 +205,6 @@ class NamedGoal:
             raise UnsupportedError(
                 f"Expected ``rule`` to be one of {', '.join(MEASURING_RULES)} with the "
                 f"``goal`` {MAP!r}, but got {quote(rule)}."
-            )
-        if self.kind not in (MAP, "average") and rule in LINEAR_RULES:
-            raise UnsupportedError(
-                f"Expected ``rule`` to be another than {' and '.join(LINEAR_RULES)} "
-                f"with the ``goal`` {self.kind!r}, but got {quote(rule)}."
             )
         if self.kind != MAP and rule.startswith("map-"):
             raise UnsupportedError(

@@ -141,7 +141,6 @@ class TestErrors:
             (duels, SPACE, {"kind": "average success"}, "pass/fail outcomes with"),
             (pass_fail, NamedSpace([], [NOISE]), {}, "'map' or left out without"),
             (pass_fail, SPACE, {"kind": "map", "rule": "mkg"}, "bald, map-mi"),
-            (pass_fail, SPACE, {"rule": "cbkg"}, "another than cbkg and kg"),
             (pass_fail, SPACE, {"rule": "map-mi"}, "'map' with the rule map-mi"),
         ],
     )
@@ -179,18 +178,19 @@ def test_recommendation(tmp_path: Path, goal: NamedGoal | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "goal",
+    ("goal", "rule"),
     [
-        NamedGoal("average"),
-        NamedGoal("average success"),
-        NamedGoal("quantile", level=0.25),
-        NamedGoal("cvar", points=3, level=0.5),
+        (NamedGoal("average"), "mkg"),
+        (NamedGoal("average success"), "ucb99-ald"),
+        (NamedGoal("quantile", level=0.25), "ts-ald"),
+        (NamedGoal("cvar", points=3, level=0.5), "cbkg"),
     ],
-    ids=lambda goal: goal.kind,
 )
-def test_goals_ask(tmp_path: Path, goal: NamedGoal) -> None:
+def test_goals_ask(tmp_path: Path, goal: NamedGoal, rule: str) -> None:
     """Also in a given context; a loss of success is one of a probability."""
-    settings = pass_fail(SPACE, initial_trials=0, hyperparameters=FIXED, goal=goal)
+    settings = pass_fail(
+        SPACE, initial_trials=0, hyperparameters=FIXED, goal=goal, rule=rule
+    )
     with Experiment.create(tmp_path / "journal", settings) as experiment:
         experiment.add({"noise": 0.5, "gain": 0.3}, True)
         experiment.ask(2)
