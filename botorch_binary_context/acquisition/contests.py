@@ -110,8 +110,8 @@ class ContestKnowledgeGradient:
         weight, slope = winner_slopes(mean[..., :k], covar[..., :k, :k])
         anywhere = self._covariance(X)  # t x batch_shape x k x J
         best = [
-            (weight.unsqueeze(-1) * level.unsqueeze(-2) + slope @ known).amax(dim=-1)
-            for level, known in (
+            (weight.unsqueeze(-1) * center.unsqueeze(-2) + slope @ known).amax(dim=-1)
+            for center, known in (
                 (self.mean, anywhere),
                 (mean[..., k:], covar[..., :k, k:]),
             )

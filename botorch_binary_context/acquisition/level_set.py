@@ -27,7 +27,7 @@ from botorch_binary_context.acquisition.base import (
 )
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import VALUE
-from botorch_binary_context.goals.maps import latent_level
+from botorch_binary_context.goals.maps import contrast_at_level
 from botorch_binary_context.likelihoods import OrdinalLikelihood, ProbitLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import draw_points
@@ -68,7 +68,7 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
                 f"but got a {type(self.model.likelihood).__name__}."
             )
         self.space = match_space(space, self.model)
-        self.contrast = latent_level(self.model, level)
+        self.contrast = contrast_at_level(self.model, level)
         points = draw_points(self.space.bounds, num_points, seed)
         self.register_buffer("points", points)
         self.set_X_pending(X_pending)
@@ -209,7 +209,7 @@ class Straddle(TrialAcquisitionFunction):
             X_pending: Pending trials, ``n x d``.
         """
         super().__init__(model, functional=VALUE)
-        self.contrast = latent_level(self.model, level)
+        self.contrast = contrast_at_level(self.model, level)
         self.width = width
         self.set_X_pending(X_pending)
 

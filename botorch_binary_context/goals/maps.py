@@ -49,8 +49,8 @@ class ThresholdMap:
             )
 
 
-def latent_level(model: LatentGP, level: float | None) -> float:
-    r"""The latent value at which the success probability reaches a level.
+def contrast_at_level(model: LatentGP, level: float | None) -> float:
+    r"""The contrast at which the success probability reaches a level.
 
     Args:
         model: A model of pass/fail outcomes, alone or beside others.
@@ -105,7 +105,7 @@ def threshold_map(
             f"Expected ``parameters`` to have {len(space.parameter_dims)} columns, but "
             f"got shape {list(parameters.shape)}."
         )
-    contrast = latent_level(model, level)
+    contrast = contrast_at_level(model, level)
     with torch.no_grad():
         line, upward = _line(model, space, parameters)
         if num_samples is None:
