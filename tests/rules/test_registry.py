@@ -33,8 +33,8 @@ import torch
 from botorch.exceptions import UnsupportedError
 from botorch_binary_context import BINARY_RULES, DUEL_RULES, BinaryGP, ContextSpace
 from botorch_binary_context import suggest
-from botorch_binary_context.experiment import Context, NamedSpace, PassFail, Real
-from botorch_binary_context.experiment import Settings
+from botorch_binary_context.experiment import Context, Experiment, NamedSpace
+from botorch_binary_context.experiment import PassFail, Real, Settings
 
 X = torch.rand(4, 2, dtype=torch.double)
 space = ContextSpace(torch.tensor([[0.0, 2.0], [1.0, 4.0]]).double(), [0], [0.5])
@@ -43,7 +43,11 @@ assert "middle" in BINARY_RULES and "middle" not in DUEL_RULES
 assert "middle" not in list(BINARY_RULES) and "other" not in BINARY_RULES
 assert suggest(model, space, "middle").tolist() == [[0.5, 3.0]]
 named = NamedSpace([Real("x", 0, 1)], [Context("s", reference=0.5, low=0, high=1)])
-assert Settings(named, PassFail(), rule="middle").rule == "middle"
+settings = Settings(named, PassFail(), rule="middle", initial_trials=0)
+with Experiment.create("experiment.journal", settings) as experiment:
+    experiment.add({"s": 0.2, "x": 0.1}, True)
+    trial = experiment.ask()
+    assert trial.values == {"s": 0.5, "x": 0.5}, trial
 try:
     suggest(model, space, "nothing")
 except UnsupportedError as error:
@@ -68,6 +72,7 @@ def test_rule_of_another_package_in_a_fresh_process(installed: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", SCRIPT],
         env={**os.environ, "PYTHONPATH": path},
+        cwd=installed,
         capture_output=True,
         text=True,
         check=False,
