@@ -17,6 +17,8 @@ from botorch_binary_context import (
     BernoulliMutualInformation,
     BinaryLaplaceGP,
     ContextAverage,
+    ContextCVaR,
+    ContextQuantile,
     ContextSpace,
     Goal,
     GoalUpperConfidenceBound,
@@ -76,23 +78,32 @@ class TestEveryRule:
         assert torch.equal(rows, context.expand_as(rows))
 
 
-class TestAverageSuccess:
+class TestNonlinearGoals:
+    """Beside the worst context, which every rule is tried with above."""
+
+    GOALS: tuple[Goal, ...] = (
+        AverageSuccess([0.2, 0.9]),
+        ContextQuantile([0.2, 0.5, 0.9], level=0.3),
+        ContextCVaR([0.2, 0.5, 0.9], level=0.5),
+    )
+
     @pytest.mark.parametrize(
-        "rule", ["ucb-ald", "ts-ald", "lucb-ald", "mkg", "cbkg", "cjes"]
+        "rule", ["ucb-ald", "lucb-ald", "ts-ald", "mkg", "cbkg", "cjes", "ucb-target"]
     )
     def test_outcomes(self, rule: str) -> None:
-        goal = AverageSuccess([0.2, 0.9])
-        trial = suggest(
-            context_model(BinaryLaplaceGP), SPACE, rule, QUICK, seed=0, goal=goal
-        )
-        assert trial.shape == (1, 2)
+        model = context_model(BinaryLaplaceGP)
+        for goal in self.GOALS:
+            trial = suggest(model, SPACE, rule, QUICK, seed=0, goal=goal)
+            assert trial.shape == (1, 2)
 
-    @pytest.mark.parametrize("rule", ["muc-ald", "kss-ald", "mkg", "kg", "cjes"])
+    @pytest.mark.parametrize(
+        "rule", ["muc-ald", "kss-ald", "eubo-ald", "hb-ald", "mkg", "kg", "cjes"]
+    )
     def test_mixed(self, rule: str) -> None:
         model = make_model("mixed").asking(1)  # pyright: ignore
-        goal = AverageSuccess([0.2, 0.9])
-        trial = suggest(model, WIDE, rule, QUICK, seed=0, goal=goal)
-        assert trial.shape == (1, 2, 3)
+        for goal in self.GOALS:
+            trial = suggest(model, WIDE, rule, QUICK, seed=0, goal=goal)
+            assert trial.shape == (1, 2, 3)
 
 
 def grid(*sides: Tensor) -> Tensor:
