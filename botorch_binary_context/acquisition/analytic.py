@@ -147,13 +147,9 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
             A ``t x batch_shape`` tensor.
         """
         candidates = self.model.values_of(X)
-        likelihood = self.model.likelihood
         if self.joint is None:
-            return candidates.evaluate(likelihood.mutual_information)
-        mean, variance = candidates.moments()
-        noise = likelihood.expected_entropy(mean, variance)
-        left = self.joint.conditional_entropy(candidates, mean, variance)
-        return candidates.unfold((left - noise).clamp_min(0.0))
+            return candidates.evaluate(self.model.likelihood.mutual_information)
+        return candidates.unfold(self.joint.information_beyond(candidates))
 
 
 class MaximallyUncertainChallenge(TrialAcquisitionFunction):

@@ -22,7 +22,10 @@ from botorch.utils.sampling import draw_sobol_normal_samples
 from torch import Tensor
 
 from botorch_binary_context.goals.sampled import joint_root
-from botorch_binary_context.models.functional_values import FunctionalValues
+from botorch_binary_context.models.functional_values import (
+    FunctionalValues,
+    compute_beside,
+)
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.covariance import clamp_variance
 from botorch_binary_context.probability import entropy, hermite
@@ -109,20 +112,26 @@ class PendingOutcomes:
             )
             return cls(values, projected, root, weights.unsqueeze(-1) * joint)
 
-    def conditional_entropy(
-        self, candidates: FunctionalValues, mean: Tensor, variance: Tensor
-    ) -> Tensor:
-        r"""``E H(c | c_pending)``: what stays open about candidates' outcomes.
+    def information_beyond(self, candidates: FunctionalValues) -> Tensor:
+        r"""``E H(c | c_pending) - E H(c | f)``: what one more outcome would tell.
 
         Args:
             candidates: What the candidates observe.
-            mean: Its posterior mean, ``batch_shape x T``.
-            variance: Its posterior variance, ``batch_shape x T``.
 
         Returns:
             A ``batch_shape x T`` tensor, in nats.
         """
-        covar = candidates.covariance(self.values, self.projected)  # ... x T x P
+        prior = compute_beside(candidates, self.values)  # batch_shape x T x P
+        mean, variance = candidates.moments()
+        covar = prior - candidates.cross.mT @ self.projected
+        noise = candidates.model.likelihood.expected_entropy(mean, variance)
+        open_ = self._conditional_entropy(mean, variance, covar)
+        return (open_ - noise).clamp_min(0.0)
+
+    def _conditional_entropy(
+        self, mean: Tensor, variance: Tensor, covar: Tensor
+    ) -> Tensor:
+        """What pending outcomes leave open about outcomes of candidates, in nats."""
         loading = torch.linalg.solve_triangular(self.root, covar.mT, upper=False)
         points, _ = _nodes(self.root.shape[-1], mean.dtype, mean.device)
         means = mean.unsqueeze(-1) + loading.mT @ points.mT  # ... x T x S

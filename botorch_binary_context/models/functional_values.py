@@ -170,6 +170,25 @@ def compute_together(*parts: FunctionalValues) -> None:
         part.__dict__["cross"] = part.functional(block)  # where it would be cached
 
 
+def compute_beside(candidates: FunctionalValues, other: FunctionalValues) -> Tensor:
+    r"""The covariances with the training data and with other values by one product.
+
+    Args:
+        candidates: ``T`` values, which keep those with the training data.
+        other: ``M`` values of the same model.
+
+    Returns:
+        The prior covariance with the other values, ``batch_shape x T x M``.
+    """
+    model = candidates.model
+    data = model.datapoints.expand(*other.rows.shape[:-2], -1, -1)
+    rows = torch.cat([data, other.rows], dim=-2)
+    covar = candidates.functional(model.prior_covariance(rows, candidates.rows))
+    old, new = covar.split([data.shape[-2], other.rows.shape[-2]], dim=-2)
+    candidates.__dict__["cross"] = model.trial_functional(old, dim=-2)
+    return other.functional(new, dim=-2).mT
+
+
 def _check_candidates(functional: Functional, X: Tensor) -> None:
     rows = functional.num_rows
     if X.shape[-2] != rows:
