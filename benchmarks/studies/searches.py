@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
@@ -36,6 +36,9 @@ from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
     maximize_paths,
 )
+from botorch_binary_context.acquisition.knowledge_gradient import (
+    ContextualBinaryKnowledgeGradient,
+)
 from botorch_binary_context.acquisition.level_set import (
     ExpectedAbsoluteVolumeChange,
     GlobalMutualInformation,
@@ -50,6 +53,7 @@ from botorch_binary_context.rules import Selection, frozen
 from botorch_binary_context.rules.contexts import most_informative
 from botorch_binary_context.rules.joint import (
     by_global_information,
+    by_knowledge_gradient,
     by_moment_matched_knowledge_gradient,
     by_mutual_information,
     by_straddling,
@@ -68,6 +72,8 @@ NAME = "searches"
 FUNCTIONS = ("Six-Hump Camel", "Goldstein-Price", "Hartmann 3-D", "Hartmann 6D")
 NUM_TRIALS, SEEDS = 25, 4
 DENSE = SearchOptions(num_restarts=24, raw_samples=4096, max_evaluations=60)
+# Where every value is itself a search.
+NESTED = SearchOptions(num_restarts=24, raw_samples=1024, max_evaluations=40)
 LIMIT = 0.01
 
 Score = Callable[[Tensor], Tensor]
@@ -82,12 +88,14 @@ class Criterion:
         bounds: The ``2 x k`` bounds of the variables.
         found: The value that the search of the rule found, ``batch_shape``.
         seconds: The processor time that it took.
+        reference: The effort of the search that it is compared with.
     """
 
     score: Score
     bounds: Tensor
     found: Tensor
     seconds: float
+    reference: SearchOptions = DENSE
 
 
 def ucb(selection: Selection) -> Criterion:
@@ -227,6 +235,13 @@ def mkg(selection: Selection) -> Criterion:
     )
 
 
+def kg(selection: Selection) -> Criterion:
+    """The trial of the largest knowledge gradient, by refitted posteriors."""
+    acqf = ContextualBinaryKnowledgeGradient(selection.model, selection.space)
+    criterion = _of_trials(selection, acqf, lambda: by_knowledge_gradient(selection))
+    return replace(criterion, reference=NESTED)
+
+
 CRITERIA = {
     "ucb": ucb,
     "path": path,
@@ -236,6 +251,8 @@ CRITERIA = {
     "bald": bald,
     "cjes": cjes,
     "mkg": mkg,
+    "cbkg": kg,
+    "kg": kg,
     "map-mi": map_mi,
     "map-eavc": map_eavc,
     "map-straddle": map_straddle,
@@ -243,6 +260,8 @@ CRITERIA = {
 # Criteria of one kind of trials only.
 STUDY_OF = {
     "ucb": "threshold",
+    "cbkg": "threshold",
+    "kg": "duels",
     "map-mi": "threshold",
     "map-eavc": "threshold",
     "map-straddle": "threshold",
@@ -297,7 +316,9 @@ def _dense(criterion: Criterion, shape: torch.Size) -> tuple[Tensor, Tensor]:
     low, high = criterion.bounds
     U = torch.rand(512, *shape, len(low), dtype=low.dtype)
     lowest = criterion.score(low + (high - low) * U).amin(dim=0)
-    _, best = maximize(criterion.score, criterion.bounds, shape, DENSE, seed=1)
+    _, best = maximize(
+        criterion.score, criterion.bounds, shape, criterion.reference, seed=1
+    )
     return best, lowest
 
 
