@@ -117,8 +117,9 @@ def joint_entropy(mean: Tensor, covar: Tensor) -> float:
     for signs in itertools.product([1.0, -1.0], repeat=len(mean)):
         s = double(signs)
         noisy = torch.outer(s, s) * (covar + torch.eye(len(mean)).double())
-        normal: Any = multivariate_normal
-        p = float(normal(cov=noisy, maxpts=200_000, seed=0).cdf(s * mean))
+        normal: Any = multivariate_normal(cov=noisy, seed=0)  # pyright: ignore
+        normal.maxpts = 200_000
+        p = float(normal.cdf(s * mean))
         entropy -= p * torch.tensor(p).log().item() if p > 0 else 0.0
     return entropy
 
