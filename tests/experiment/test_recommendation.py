@@ -188,7 +188,8 @@ class TestThreshold:
     def test_success_there(self, scale: str, harder: str) -> None:
         """There, the quantiles of the success probability are the probability."""
         best = graded(harder, scale)
-        for noise in (2.0, 2.5):
+        # Where tests are neither hopeless nor trivial.
+        for noise in (2.0, 2.5) if harder == "up" else (2.5, 2.75):
             expected = best.success_probability({"noise": noise}, credible=1e-9).low
             found = best.threshold("noise", expected, credible=0.3)
             assert 1.0 < found.low < found.median < found.high < 4.0
