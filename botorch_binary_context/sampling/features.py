@@ -47,6 +47,9 @@ from botorch_binary_context.sampling.random_products import (
     random_product_features,
 )
 
+# How many times the most features of one stationary kernel a product of them may have.
+MOST_PRODUCTS = 4
+
 Features = Callable[[Tensor], Tensor]
 
 
@@ -144,10 +147,11 @@ def _multiplied(kernel: ProductKernel, options: FeatureOptions) -> Features:
     def features(X: Tensor) -> Tensor:
         return reduce(_outer, [part(X) for part in parts])
 
-    # Products of one stationary kernel of contexts and one of parameters stay exact.
-    if drawable and any(type(k) in _EXACT for k in factors):
-        counts = [_count(part, options) for part in parts]
-        if math.prod(counts) > options.max_features:
+    if drawable:
+        # Random features have errors, but do not multiply.
+        is_exact = any(type(k) in _EXACT for k in factors)
+        most = options.max_features * (1 if is_exact else MOST_PRODUCTS)
+        if math.prod(_count(part, options) for part in parts) > most:
             return random_product_features(factors, options.dim, options.max_features)
     return features
 

@@ -205,6 +205,19 @@ class TestOptions:
         first, second = (kernel_features(kernel, options)(X) for _ in range(2))
         assert torch.equal(first, second)
 
+    def test_large_products_fall_back_on_random_features(self) -> None:
+        """Features of factors multiply: beyond a limit they are too many."""
+        kernel = rbf(0.3, active_dims=(0,)) * rbf(0.4, 0.4, active_dims=(1, 2))
+        X = grid_in(BOUNDS[:, :3])
+        with manual_seed(0):
+            many = kernel_features(kernel, FeatureOptions(BOUNDS[:, :3], 3, 256))(X)
+            few = kernel_features(kernel, FeatureOptions(BOUNDS[:, :3], 3, 64))(X)
+        assert 256 < many.shape[-1] <= 4 * 256
+        assert few.shape[-1] == 64
+        expected = matrix_of(kernel, X)
+        torch.testing.assert_close(many @ many.mT, expected, rtol=0.0, atol=ACCURACY)
+        assert (few @ few.mT - expected).abs().mean() < 0.15
+
     def test_number_of_random_features(self) -> None:
         kernel = rbf(1.0, 1.5, 2.0, 2.5)
         for count in (2, 64, 2048):
