@@ -29,6 +29,8 @@ FIRST_STEP = 0.05  # of the width of the box
 # So many points still fit into the caches of a CPU.
 POINTS_AT_ONCE = 2560
 NUMBERS_AT_ONCE = 131_072
+# With fewer points a model spends its time on reading its own matrices.
+FEWEST_AT_ONCE = 256
 
 # Far below any value.
 FORBIDDEN = 1e6
@@ -126,7 +128,8 @@ def find_starts(
     raw = raw.view(number, *[1] * len(batch_shape), raw.shape[-1])
     raw = low + (high - low) * raw
     if raw.device.type == "cpu":
-        most = min(POINTS_AT_ONCE, NUMBERS_AT_ONCE // max(1, size))
+        most = max(FEWEST_AT_ONCE, NUMBERS_AT_ONCE // max(1, size))
+        most = min(POINTS_AT_ONCE, most)
         number = max(1, most // max(1, batch_shape.numel()))
     with torch.no_grad():
         parts = [function(part).expand(-1, *batch_shape) for part in raw.split(number)]

@@ -259,13 +259,14 @@ def test_starts_do_not_depend_on_how_many_points_fit_at_once() -> None:
         return -(X - 0.3).square().sum(dim=-1)
 
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
-    options = SearchOptions(raw_samples=64)
+    options = SearchOptions(raw_samples=1024)
     together = find_starts(function, bounds, torch.Size(), options, seed=0)
-    assert shapes == [64]
-    few = NUMBERS_AT_ONCE // 16
-    apart = find_starts(function, bounds, torch.Size(), options, seed=0, size=few)
-    assert shapes[1:] == [16] * 4
-    assert torch.equal(together, apart)
+    assert shapes == [1024]
+    for size, parts in ((NUMBERS_AT_ONCE // 512, 2), (NUMBERS_AT_ONCE, 4)):
+        shapes.clear()
+        apart = find_starts(function, bounds, torch.Size(), options, seed=0, size=size)
+        assert shapes == [1024 // parts] * parts
+        assert torch.equal(together, apart)
 
 
 class TestDifficultFunctions:
