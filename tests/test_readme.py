@@ -31,6 +31,10 @@ def test_examples(
     loop = run_block("".join(blocks))  # which go on with the model of the first
     found = float(re.findall(r"tensor\(\[([\d.]+)", capsys.readouterr().out)[0])
     assert abs(found - 0.7) < 0.1
+    said = float(
+        re.findall(r"at difficulty 0\.5: about ([\d.]+)", README.read_text())[0]
+    )
+    assert abs(found - said) < 0.01
     assert abs(float(loop["robust"]) - 0.7) < 0.1
     assert loop["batch"].shape == (4, 2)
     assert loop["gentle"].shape == (1, 2)
