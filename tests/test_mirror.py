@@ -103,6 +103,7 @@ INTERIORS = {
         "rules/parameters.py",
     ),
     "sampling/test_features.py": (
+        "sampling/basis.py",
         "sampling/periodic.py",
         "sampling/random_products.py",
     ),

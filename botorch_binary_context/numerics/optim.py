@@ -31,6 +31,8 @@ POINTS_AT_ONCE = 2560
 NUMBERS_AT_ONCE = 131_072
 # With fewer points a model spends its time on reading its own matrices.
 FEWEST_AT_ONCE = 256
+# Of many functions: what they have in common is computed once for so many points.
+FEWEST_POINTS = 16
 
 # Far below any value.
 FORBIDDEN = 1e6
@@ -130,7 +132,7 @@ def find_starts(
     if raw.device.type == "cpu":
         most = max(FEWEST_AT_ONCE, NUMBERS_AT_ONCE // max(1, size))
         most = min(POINTS_AT_ONCE, most)
-        number = max(1, most // max(1, batch_shape.numel()))
+        number = max(FEWEST_POINTS, most // max(1, batch_shape.numel()))
     with torch.no_grad():
         parts = [function(part).expand(-1, *batch_shape) for part in raw.split(number)]
     values = torch.cat(parts)
@@ -235,11 +237,17 @@ def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Te
     values = values.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
     neighbors = _neighbors(U.shape[0], U.shape[-1], seed).to(values.device)
     is_peak = (values >= values[neighbors].amax(dim=1)) & (values > -torch.inf)
-    # Use ranks, not values: peaks come first at any scale.
-    rank = values.argsort(dim=0).argsort(dim=0) + values.shape[0] * is_peak
-    index = rank.topk(min(num_restarts, values.shape[0]), dim=0).indices
-    points = index.unsqueeze(-1).expand(*index.shape, U.shape[-1])
-    return U.gather(0, points)
+    count = min(num_restarts, len(values))
+    peaks = values.masked_fill(~is_peak, -torch.inf).topk(count, dim=0)
+    others = values.masked_fill(is_peak, -torch.inf).topk(count, dim=0)
+    # Real peaks first, places without a peak last.
+    merit = torch.cat(
+        [2.0 * (peaks.values > -torch.inf), torch.ones_like(others.values)]
+    )
+    first = merit.argsort(dim=0, descending=True, stable=True)[:count]
+    index = torch.cat([peaks.indices, others.indices])
+    points = index.gather(0, first).unsqueeze(-1)
+    return U.gather(0, points.expand(*points.shape[:-1], U.shape[-1]))
 
 
 def choose_best(points: Tensor, values: Tensor, number: int) -> Tensor:

@@ -1,6 +1,6 @@
 r"""Sample paths of the posterior, and the features they are made of."""
 
-from botorch_binary_context.sampling.features import Features
+from botorch_binary_context.sampling.basis import Features
 from botorch_binary_context.sampling.paths import (
     PosteriorSamplePaths,
     draw_exact_paths,

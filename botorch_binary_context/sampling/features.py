@@ -39,6 +39,16 @@ from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
 )
+from botorch_binary_context.sampling.basis import (
+    ComputedFeatures,
+    Features,
+    JoinedFeatures,
+    MultipliedFeatures,
+    ScaledFeatures,
+    SelectedFeatures,
+    concatenate,
+    outer,
+)
 from botorch_binary_context.sampling.fourier import fourier_features
 from botorch_binary_context.sampling.hilbert import hilbert_features
 from botorch_binary_context.sampling.periodic import periodic_features
@@ -49,8 +59,6 @@ from botorch_binary_context.sampling.random_products import (
 
 # How many times the most features of one stationary kernel a product of them may have.
 MOST_PRODUCTS = 4
-
-Features = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -90,15 +98,12 @@ def kernel_features(kernel: Kernel, options: FeatureOptions) -> Features:
             or a scaling, sum or product of such.
         options: Where and how well the features are to approximate the kernel.
 
-    Returns:
-        A function of ``batch_shape x q x d`` points to ``batch_shape x q x m``
-        features, differentiable.
     """
     active_dims: Any = kernel.active_dims
     if active_dims is None:
         return _features(kernel, options)
     inner = _features(kernel, options.select(active_dims.tolist()))
-    return lambda X: inner(X.index_select(-1, active_dims))
+    return SelectedFeatures(inner, lambda X: X.index_select(-1, active_dims))
 
 
 def _features(kernel: Kernel, options: FeatureOptions) -> Features:
@@ -124,8 +129,8 @@ def _stationary(kernel: RBFKernel | MaternKernel, options: FeatureOptions) -> Fe
 def _scaled(kernel: ScaleKernel, options: FeatureOptions) -> Features:
     # A ``ScaleKernel`` takes over the active columns of its base kernel.
     inner = _features(kernel.base_kernel, options)
-    root = kernel.outputscale.detach().sqrt()[..., None, None]
-    return lambda X: root * inner(X)
+    root = kernel.outputscale.detach().sqrt().unsqueeze(-1)
+    return ScaledFeatures(inner, root)
 
 
 def _parts(kernel: AdditiveKernel | ProductKernel) -> list[Any]:
@@ -133,8 +138,7 @@ def _parts(kernel: AdditiveKernel | ProductKernel) -> list[Any]:
 
 
 def _joined(kernel: AdditiveKernel, options: FeatureOptions) -> Features:
-    parts = [kernel_features(k, options) for k in _parts(kernel)]
-    return lambda X: _concatenate([part(X) for part in parts])
+    return JoinedFeatures([kernel_features(k, options) for k in _parts(kernel)])
 
 
 def _multiplied(kernel: ProductKernel, options: FeatureOptions) -> Features:
@@ -143,23 +147,14 @@ def _multiplied(kernel: ProductKernel, options: FeatureOptions) -> Features:
     if options.bounds is None and drawable:
         return random_product_features(factors, options.dim, options.max_features)
     parts = [kernel_features(k, options) for k in factors]
-
-    def features(X: Tensor) -> Tensor:
-        return reduce(_outer, [part(X) for part in parts])
-
+    count = math.prod(part.size for part in parts)
     if drawable:
         # Random features have errors, but do not multiply.
         is_exact = any(type(k) in _EXACT for k in factors)
         most = options.max_features * (1 if is_exact else MOST_PRODUCTS)
-        if math.prod(_count(part, options) for part in parts) > most:
+        if count > most:
             return random_product_features(factors, options.dim, options.max_features)
-    return features
-
-
-def _count(features: Features, options: FeatureOptions) -> int:
-    """The number of features."""
-    assert options.bounds is not None
-    return features(options.bounds[:0]).shape[-1]
+    return ComputedFeatures(lambda X: reduce(outer, [part(X) for part in parts]), count)
 
 
 def _periodic(kernel: PeriodicKernel, options: FeatureOptions) -> Features:
@@ -174,17 +169,17 @@ def _categories(kernel: CategoryKernel, options: FeatureOptions) -> Features:
 
     def features(X: Tensor) -> Tensor:
         parts = [
-            _concatenate([a + 0.0 * u[..., :1], b * u])
+            concatenate([a + 0.0 * u[..., :1], b * u])
             for a, b, u in zip(common, own, kernel.split(X), strict=True)
         ]
-        return reduce(_outer, parts)
+        return reduce(outer, parts)
 
-    return features
+    return ComputedFeatures(features, math.prod(size + 1 for size in kernel.sizes))
 
 
 def _constant(kernel: ConstantKernel, options: FeatureOptions) -> Features:
     root = kernel.constant.detach().sqrt().unsqueeze(-1)
-    return lambda X: root + 0.0 * X[..., :1]
+    return ComputedFeatures(lambda X: root + 0.0 * X[..., :1], 1)
 
 
 def _split_options(
@@ -194,27 +189,26 @@ def _split_options(
     return options.select(kernel.split(columns)[1].tolist())
 
 
+def _of_parameters(
+    kernel: MultiplicativeContextKernel | AdditiveContextKernel, options: FeatureOptions
+) -> Features:
+    inner = kernel_features(kernel.base_kernel, _split_options(kernel, options))
+    return SelectedFeatures(inner, lambda X: kernel.split(X)[1])
+
+
 def _multiplicative(
     kernel: MultiplicativeContextKernel, options: FeatureOptions
 ) -> Features:
-    inner = kernel_features(kernel.base_kernel, _split_options(kernel, options))
-
-    def features(X: Tensor) -> Tensor:
-        contexts, parameters = kernel.split(X)
-        return _outer(contexts, inner(parameters))
-
-    return features
+    count = len(kernel.context_dims)
+    contexts = ComputedFeatures(lambda X: kernel.split(X)[0], count)
+    return MultipliedFeatures(contexts, _of_parameters(kernel, options))
 
 
 def _additive(kernel: AdditiveContextKernel, options: FeatureOptions) -> Features:
-    inner = kernel_features(kernel.base_kernel, _split_options(kernel, options))
     root = kernel.context_variance.detach().sqrt()[..., None, None]
-
-    def features(X: Tensor) -> Tensor:
-        contexts, parameters = kernel.split(X)
-        return _concatenate([root * contexts, inner(parameters)])
-
-    return features
+    count = len(kernel.context_dims)
+    contexts = ComputedFeatures(lambda X: root * kernel.split(X)[0], count)
+    return JoinedFeatures([contexts, _of_parameters(kernel, options)])
 
 
 def _column(kernel: ColumnKernel, options: FeatureOptions) -> Features:
@@ -227,9 +221,9 @@ def _column(kernel: ColumnKernel, options: FeatureOptions) -> Features:
 
     def features(X: Tensor) -> Tensor:
         c, z = kernel.split(X)
-        return _concatenate([shared(z), _outer(factor(c), own(z))])
+        return concatenate([shared(z), outer(factor(c), own(z))])
 
-    return features
+    return ComputedFeatures(features, shared.size + factor.size * own.size)
 
 
 def _same(kernel: SameKernel, options: FeatureOptions) -> Features:
@@ -239,17 +233,7 @@ def _same(kernel: SameKernel, options: FeatureOptions) -> Features:
         values = torch.arange(kernel.num_values, dtype=X.dtype, device=X.device)
         return (values == X).to(X)
 
-    return features
-
-
-def _outer(first: Tensor, second: Tensor) -> Tensor:
-    """All products of two sets of features."""
-    return (first.unsqueeze(-1) * second.unsqueeze(-2)).flatten(-2)
-
-
-def _concatenate(parts: list[Tensor]) -> Tensor:
-    batch = torch.broadcast_shapes(*[part.shape[:-1] for part in parts])
-    return torch.cat([part.expand(*batch, -1) for part in parts], dim=-1)
+    return ComputedFeatures(features, kernel.num_values)
 
 
 # Kernels with exact features: few by themselves but many in products.

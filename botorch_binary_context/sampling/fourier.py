@@ -14,8 +14,10 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 from torch.distributions import Gamma
 
+from botorch_binary_context.sampling.basis import Features
 
-class FourierFeatures:
+
+class FourierFeatures(Features):
     r"""Features ``φ(x)`` with ``E φ(x)ᵀφ(x') = k(x,x')`` [Rahimi2007random]_."""
 
     def __init__(self, frequency: Tensor) -> None:
@@ -25,15 +27,11 @@ class FourierFeatures:
         """
         self.frequency = frequency
 
-    def __call__(self, X: Tensor) -> Tensor:
-        r"""Evaluate the features.
+    @property
+    def size(self) -> int:  # noqa: D102
+        return 2 * self.frequency.shape[-2]
 
-        Args:
-            X: A ``batch_shape x q x d`` tensor.
-
-        Returns:
-            A ``batch_shape x q x m`` tensor.
-        """
+    def __call__(self, X: Tensor) -> Tensor:  # noqa: D102
         phase = X @ self.frequency.mT
         pairs = torch.cat([phase.cos(), phase.sin()], dim=-1)
         return pairs / math.sqrt(self.frequency.shape[-2])

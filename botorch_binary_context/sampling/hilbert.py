@@ -14,10 +14,13 @@ per dimension leave an error far below what a sample shows.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
+
+from botorch_binary_context.sampling.basis import Features, Function
 
 # The boundary lies this many lengthscales outside the box: the mirror images of a point
 # that the boundary condition brings in are then correlated by less than 1e-3.
@@ -26,9 +29,11 @@ MARGIN = {0.5: 3.5, 1.5: 2.7, 2.5: 2.5, math.inf: 1.9}
 CUTOFF = {0.5: 640.0, 1.5: 13.0, 2.5: 6.9, math.inf: 3.3}
 MISSING_MASS = 2e-3
 MAX_CANDIDATES = 200_000
+# How many times the features the combinations of all their frequencies may be.
+MOST_OF_GRID = 4
 
 
-class HilbertFeatures:
+class HilbertFeatures(Features):
     r"""Features ``φ(x)`` with ``φ(x)ᵀφ(x') ≈ k(x,x')`` on a box.
 
     Example:
@@ -48,22 +53,109 @@ class HilbertFeatures:
         self.L = L
         self.index = index
         self.scale = scale
+        self.counts: list[int] = index.amax(dim=0).tolist()
 
-    def __call__(self, X: Tensor) -> Tensor:
-        r"""Evaluate the features.
+    @property
+    def size(self) -> int:  # noqa: D102
+        return len(self.index)
+
+    def __call__(self, X: Tensor) -> Tensor:  # noqa: D102
+        product = self.scale
+        for column, sines in zip(self.index.T, self.sines(X), strict=True):
+            product = product * sines.index_select(-1, column - 1)
+        return product
+
+    def sines(self, X: Tensor) -> list[Tensor]:
+        r"""The sines that features are products of, for each column.
 
         Args:
             X: A ``batch_shape x q x d`` tensor.
 
         Returns:
-            A ``batch_shape x q x m`` tensor.
+            A ``batch_shape x q x c`` tensor for each column of ``c`` frequencies.
         """
         position = (X - self.center + self.L) * (math.pi / (2 * self.L))
-        product = self.scale
-        for dim in range(X.shape[-1]):
-            numbers = self.index[:, dim].to(X)
-            product = product * torch.sin(position[..., dim, None] * numbers)
-        return product
+        numbers = torch.arange(1, max(self.counts) + 1, device=X.device).to(X)
+        return [
+            torch.sin(angle.unsqueeze(-1) * numbers[:count])
+            for angle, count in zip(position.unbind(dim=-1), self.counts, strict=True)
+        ]
+
+    def weigh(self, weights: Tensor) -> Function:  # noqa: D102
+        plain = super().weigh(weights)
+        if math.prod(self.counts) > MOST_OF_GRID * self.size:
+            return plain
+        series = SineSeries.of(self, weights)
+        return lambda X: series(X) if series.takes(X) else plain(X)
+
+
+@dataclass(frozen=True)
+class SineSeries:
+    r"""Sums of products of sines, each function at points of its own.
+
+    The weights of all frequencies are summed over one column after the other, so that
+    the products need not be computed for every point.
+
+    Attributes:
+        features: The features.
+        grid: The weights of all combinations of frequencies, ``functions x c₁ x ... x
+            c_d``.
+        shape: The shape of the set of functions.
+    """
+
+    features: HilbertFeatures
+    grid: Tensor
+    shape: torch.Size
+
+    @classmethod
+    def of(cls, features: HilbertFeatures, weights: Tensor) -> SineSeries:
+        r"""The sums with given weights.
+
+        Args:
+            features: The features.
+            weights: A ``... x m`` tensor.
+        """
+        scaled = features.scale.squeeze(-2) * weights
+        shape = scaled.shape[:-1]
+        grid = scaled.new_zeros(shape.numel(), *features.counts)
+        index = (features.index - 1).unbind(dim=-1)
+        grid[:, *index] = scaled.reshape(-1, features.size)
+        return cls(features, grid, shape)
+
+    def takes(self, X: Tensor) -> bool:
+        r"""Whether every function has points of its own.
+
+        Args:
+            X: The points.
+        """
+        extra = X.ndim - 2 - len(self.shape)
+        return extra >= 0 and X.shape[extra:-2] == self.shape
+
+    def __call__(self, X: Tensor) -> Tensor:
+        r"""Evaluate the sums.
+
+        Args:
+            X: A ``r x shape x q x d`` tensor.
+
+        Returns:
+            A ``r x shape x q`` tensor.
+        """
+        q, d = X.shape[-2:]
+        points = X.reshape(-1, len(self.grid), q, d).movedim(0, 1)
+        first, *others = [
+            sines.flatten(1, 2).mT for sines in self.features.sines(points)
+        ]  # functions x c x (r q)
+        values = self.grid
+        if others:
+            values = values.flatten(1, -2) @ others.pop()
+            for sines in reversed(others):
+                values = values.unflatten(1, (-1, sines.shape[-2]))
+                values = (values * sines.unsqueeze(1)).sum(dim=-2)
+        else:
+            values = values.unsqueeze(-1)
+        values = (values * first).sum(dim=1)  # functions x (r q)
+        values = values.unflatten(-1, (-1, q)).movedim(1, 0)
+        return values.reshape(X.shape[:-1])
 
 
 def hilbert_features(

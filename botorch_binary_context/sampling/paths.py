@@ -28,11 +28,8 @@ from botorch_binary_context.checks import check_count
 from botorch_binary_context.inference.gaussian import solve_columns
 from botorch_binary_context.likelihoods.best_of import ContestLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.sampling.features import (
-    FeatureOptions,
-    Features,
-    kernel_features,
-)
+from botorch_binary_context.sampling.basis import Features, weighted_sum
+from botorch_binary_context.sampling.features import FeatureOptions, kernel_features
 
 # In units of the noise of a trial, which is one.
 PATH_NOISE = 0.03
@@ -73,6 +70,7 @@ class PosteriorSamplePaths(SamplePath):
         self.input_transform = getattr(model, "input_transform", None)
         self.features = features
         self.weights = weights
+        self.prior = features.weigh(weights)
         self.update = update
 
     def forward(self, X: Tensor) -> Tensor:
@@ -85,11 +83,11 @@ class PosteriorSamplePaths(SamplePath):
         Returns:
             A ``... x sample_shape x batch_shape x q`` tensor.
         """
-        values = self.model.prior_mean(X) + _combine(self.features(X), self.weights)
+        values = self.model.prior_mean(X) + self.prior(X)
         if self.update is None:
             return values
         cross = self.model.prior_covariance(X, self.model.datapoints)
-        return values + _combine(self.model.trial_functional(cross), self.update)
+        return values + weighted_sum(self.model.trial_functional(cross), self.update)
 
     def contrast(self, X: Tensor) -> Tensor:
         r"""What trials observe of the paths: for duels the difference of the values.
@@ -136,7 +134,7 @@ def draw_sample_paths(
     """
     with torch.no_grad(), manual_seed(seed):
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
-        values = _combine(features(model.datapoints), weights)
+        values = weighted_sum(features(model.datapoints), weights)
         contrasts = model.draw_shared_noise(model.trial_functional(values))
         update = model.approximation.draw_weights(contrasts)
     return PosteriorSamplePaths(model, features, weights, update)
@@ -169,7 +167,9 @@ def draw_exact_paths(
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
         samples = model.sample_contrasts(max(num_paths, num_contrasts), seed or 0)
         target = samples.values[:num_paths] - samples.prior_mean
-        prior = model.trial_functional(_combine(features(model.datapoints), weights))
+        prior = model.trial_functional(
+            weighted_sum(features(model.datapoints), weights)
+        )
         prior = model.draw_shared_noise(prior)
         # Noise of the prior function and of the values it should pass through.
         noise = 2**0.5 * PATH_NOISE * torch.randn_like(prior)
@@ -214,12 +214,12 @@ def draw_weight_space_paths(
         sigma = noise * gram.diagonal(dim1=-2, dim2=-1).mean(-1).sqrt()
         error = (
             latent
-            - _combine(Phi, weights)
+            - weighted_sum(Phi, weights)
             - sigma[..., None] * torch.randn_like(latent)
         )
         gram.diagonal(dim1=-2, dim2=-1).add_(sigma[..., None] ** 2)
         solution = solve_columns(psd_safe_cholesky(gram), error)
-        weights = weights + _combine(Phi.mT, solution)
+        weights = weights + weighted_sum(Phi.mT, solution)
     return PosteriorSamplePaths(model, features, weights, update=None)
 
 
@@ -247,8 +247,7 @@ def _draw_prior(
         bounds = _transform_box(model, bounds.to(rows))
     options = FeatureOptions(bounds, rows.shape[-1], max_features)
     features = kernel_features(model.covar_module, options)
-    num_features = features(rows[..., :0, :]).shape[-1]
-    shape = (*sample_shape, *model.batch_shape, num_features)
+    shape = (*sample_shape, *model.batch_shape, features.size)
     return features, torch.randn(shape, dtype=rows.dtype, device=rows.device)
 
 
@@ -282,13 +281,7 @@ def _draw_training_values(model: LatentGP, sample_shape: torch.Size) -> Tensor:
     prior = torch.randn(shape, dtype=K.dtype, device=K.device)
     # Near trials make the matrix singular, which does not disturb this root of it.
     eigenvalues, eigenvectors = torch.linalg.eigh(K)
-    prior = _combine(
+    prior = weighted_sum(
         eigenvectors * eigenvalues.clamp_min(0.0).sqrt()[..., None, :], prior
     )
-    return prior + _combine(K, model.approximation.draw_weights(prior))
-
-
-def _combine(basis: Tensor, weights: Tensor) -> Tensor:
-    """``... x q x m`` basis functions with ``... x m`` weights."""
-    # Where one of the two is shared along a dimension, this is a matrix product.
-    return torch.einsum("...qm,...m->...q", basis, weights)
+    return prior + weighted_sum(K, model.approximation.draw_weights(prior))

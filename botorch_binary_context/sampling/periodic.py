@@ -10,7 +10,6 @@ squares of weights they make features, as probabilities they draw random frequen
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
@@ -18,6 +17,12 @@ import torch
 from gpytorch.kernels import PeriodicKernel
 from scipy.special import ive
 from torch import Tensor
+
+from botorch_binary_context.sampling.basis import (
+    ComputedFeatures,
+    Features,
+    outer,
+)
 
 # The part of the variance that terms which are left out may have.
 MISSING_MASS = 1e-6
@@ -46,15 +51,11 @@ def series_coefficients(kernel: PeriodicKernel) -> Tensor:
     return found / found.sum(dim=-1, keepdim=True)
 
 
-def periodic_features(kernel: PeriodicKernel) -> Callable[[Tensor], Tensor]:
+def periodic_features(kernel: PeriodicKernel) -> Features:
     r"""Features of the kernel, the products of those of its columns.
 
     Args:
         kernel: The kernel.
-
-    Returns:
-        A function of ``batch_shape x q x d`` points to ``batch_shape x q x m``
-        features.
     """
     roots = series_coefficients(kernel).sqrt().unsqueeze(-3)  # batch_shape x 1 x d x J
     rates = _angular_rates(kernel)
@@ -65,9 +66,10 @@ def periodic_features(kernel: PeriodicKernel) -> Callable[[Tensor], Tensor]:
         cosines = roots * angles.cos()
         sines = roots * angles.sin()
         columns = torch.cat([cosines, sines[..., 1:]], dim=-1).unbind(dim=-2)
-        return reduce(_outer, columns)
+        return reduce(outer, columns)
 
-    return features
+    dim, count = roots.shape[-2:]
+    return ComputedFeatures(features, (2 * count - 1) ** dim)
 
 
 def draw_frequencies(kernel: PeriodicKernel, num: int) -> Tensor:
@@ -90,7 +92,3 @@ def draw_frequencies(kernel: PeriodicKernel, num: int) -> Tensor:
 def _angular_rates(kernel: PeriodicKernel) -> Tensor:
     """``2 π / p``, ``batch_shape x 1 x d``."""
     return 2 * math.pi / kernel.period_length.detach()
-
-
-def _outer(first: Tensor, second: Tensor) -> Tensor:
-    return (first.unsqueeze(-1) * second.unsqueeze(-2)).flatten(-2)

@@ -8,7 +8,7 @@ kernel of categories multiplies them by a random function of the category.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -24,6 +24,7 @@ from gpytorch.kernels import (
 from torch import Tensor
 
 from botorch_binary_context.category_kernel import CategoryKernel
+from botorch_binary_context.sampling.basis import ComputedFeatures, Features
 from botorch_binary_context.sampling.fourier import FourierFeatures, fourier_features
 from botorch_binary_context.sampling.periodic import draw_frequencies
 
@@ -46,17 +47,13 @@ def can_draw(factors: Sequence[Kernel]) -> bool:
 
 def random_product_features(
     factors: Sequence[Any], dim: int, num_features: int
-) -> Callable[[Tensor], Tensor]:
+) -> Features:
     r"""Draw features of a product of kernels.
 
     Args:
         factors: The kernels; :func:`can_draw` must hold for them.
         dim: The number of columns.
         num_features: The number of features, two for each frequency.
-
-    Returns:
-        A function of ``batch_shape x q x d`` points to ``batch_shape x q x m``
-        features.
     """
     frequencies, signs, variance = [], [], 1.0
     for factor in factors:
@@ -80,7 +77,7 @@ def random_product_features(
             found = found * torch.cat([weights, weights], dim=-1)  # cosine and sine
         return found
 
-    return features
+    return ComputedFeatures(features, joint.size)
 
 
 def _unscaled(kernel: Kernel) -> Kernel:

@@ -152,11 +152,33 @@ class TestCompositions:
         assert gradient is not None
         assert gradient.isfinite().all()
 
+    @pytest.mark.parametrize("bounds", [BOUNDS, None])
+    def test_size(self, name: str, bounds: Tensor | None) -> None:
+        features = kernel_features(COMPOSITIONS[name](), FeatureOptions(bounds, DIM))
+        assert features(grid_in(BOUNDS)[:2]).shape == (2, features.size)
+
+    @pytest.mark.parametrize("shape", [(2, 3, 1), (4, 2, 3, 5), (1, 1, 5), (5,)])
+    def test_weighted_functions(self, name: str, shape: tuple[int, ...]) -> None:
+        """Points of each function, of several draws, and the same for all."""
+        features = kernel_features(COMPOSITIONS[name](), FeatureOptions(BOUNDS, DIM))
+        weights = uniform(2, 3, features.size) - 0.5
+        X = BOUNDS[0] + (BOUNDS[1] - BOUNDS[0]) * uniform(*shape, DIM, seed=1)
+        X.requires_grad_()
+        expected = (features(X) * weights.unsqueeze(-2)).sum(dim=-1)
+        found = features.weigh(weights)(X)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+        slopes, expected_slopes = (
+            torch.autograd.grad(values.square().sum(), X, allow_unused=True)[0]
+            for values in (found, expected)
+        )
+        torch.testing.assert_close(slopes, expected_slopes, rtol=1e-8, atol=1e-8)
+
     def test_device(self, name: str) -> None:
         X, kernel = grid_in(BOUNDS)[:3], COMPOSITIONS[name]()
         for bounds in (BOUNDS, None):
             with RequireDevice():
-                kernel_features(kernel, FeatureOptions(bounds, DIM, 64))(X)
+                features = kernel_features(kernel, FeatureOptions(bounds, DIM, 64))
+                features.weigh(features(X)[:1])(X[None])
 
 
 def batched_kernel(batch_shape: torch.Size) -> Kernel:
