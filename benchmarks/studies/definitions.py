@@ -70,6 +70,8 @@ class Study:
         paper: Rank and Borda score in the paper, of the rules in its table.
         beside: The study whose results on the same functions and seeds the report
             shows beside these.
+        repeats: The study that this one repeats on other seeds.
+        reinfers: The study that this one repeats by another inference.
         optimum: The highest score of a function.
         unit: What the score is, in words.
         searches: The effort of the search of some rules, if not the default.
@@ -87,6 +89,8 @@ class Study:
     iterations: int = 60
     paper: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     beside: str | None = None
+    repeats: str | None = None
+    reinfers: str | None = None
     optimum: Callable[[str], float] = optimum_of_benchmark
     unit: str = "in standard deviations of the function over its box"
     searches: Mapping[str, SearchOptions] = field(default_factory=dict)
@@ -322,22 +326,41 @@ _FRESH_RULES = {
     "duels": (*SYNTHETIC_DUEL_RULES, "eubo-ald", "mkg"),
     "threshold": (*SYNTHETIC_RULES, "ucb99-ald", "mkg"),
 }
+# By expectation propagation: the rules that lead by Laplace's method or depend on the
+# whole posterior, and a baseline. ``cbkg`` is by Laplace's method whatever the model's.
+_EP_RULES = {
+    "binary": ("ucb-ald", "ts-ald", "ucb99-ald", "cjes", "bald", "mkg", "random"),
+    "duels": ("muc-ald", "kss-ald", "eubo-ald", "cjes", "bald", "mkg", "random"),
+    "threshold": ("ucb-ald", "ts-ald", "ucb99-ald", "cjes", "bald", "mkg", "random"),
+}
 _LAPLACE = Laplace()
 _EP = ExpectationPropagation()
+_FRESH_BENCHMARKS = tuple(
+    replace(
+        _TUNED[name],
+        name=f"fresh-{name}",
+        case=fresh.fresh(_TUNED[name].case, _LAPLACE),
+        rules=rules,
+        repeats=name,
+        effort=FRESH_SEARCH,
+        measure_every=5,
+    )
+    for name, rules in _FRESH_RULES.items()
+)
 _FRESH = (
+    *_FRESH_BENCHMARKS,
     *(
         replace(
-            _TUNED[name],
-            name=f"fresh-{name}{suffix}",
-            case=fresh.fresh(_TUNED[name].case, inference),
-            # ``cbkg`` is slow, and by Laplace's method whatever the model's is.
-            rules=tuple(rule for rule in rules if (rule, suffix) != ("cbkg", "-ep")),
+            study,
+            name=f"{study.name}-ep",
+            case=fresh.fresh(_TUNED[name].case, _EP),
+            rules=_EP_RULES[name],
+            seeds=20,
             paper={},
-            effort=FRESH_SEARCH,
-            measure_every=5,
+            repeats=None,
+            reinfers=study.name,
         )
-        for name, rules in _FRESH_RULES.items()
-        for suffix, inference in (("", _LAPLACE), ("-ep", _EP))
+        for name, study in zip(_FRESH_RULES, _FRESH_BENCHMARKS, strict=True)
     ),
     *(
         replace(
@@ -353,10 +376,14 @@ _FRESH = (
             ),
             seeds=100,
             searches={},
+            reinfers=other,
             effort=FRESH_SEARCH,
             measure_every=5,
         )
-        for suffix, inference in (("", _LAPLACE), ("-ep", _EP))
+        for suffix, inference, other in (
+            ("", _LAPLACE, None),
+            ("-ep", _EP, "fresh-refraction-anywhere"),
+        )
     ),
     replace(
         _TUNED["refraction-inference"],

@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies import acuity, figures, store, variant_report
+from benchmarks.studies import acuity, comparisons, figures, store, variant_report
 from benchmarks.studies.analysis import Analysis, analyze
 from benchmarks.studies.cases import load_hyperparameters
 from benchmarks.studies.definitions import INITIAL_TRIALS, STUDIES
@@ -70,6 +70,7 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
         _read_conclusions(folder),
         _describe_missing(analysis),
         *compared,
+        *comparisons.describe(analysis, root),
         _describe_costs(analysis),
         _describe_kernels(analysis),
         _describe_runs(folder),
