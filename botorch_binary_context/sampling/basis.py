@@ -198,6 +198,17 @@ def concatenate(parts: list[Tensor]) -> Tensor:
     return torch.cat([part.expand(*batch, -1) for part in parts], dim=-1)
 
 
+def has_own_points(X: Tensor, shape: torch.Size) -> bool:
+    r"""Whether each of a set of functions is evaluated at points of its own.
+
+    Args:
+        X: Points, ``... x q x d``.
+        shape: The shape of the set of functions.
+    """
+    extra = X.ndim - 2 - len(shape)
+    return extra >= 0 and X.shape[extra:-2] == shape
+
+
 def weighted_sum(basis: Tensor, weights: Tensor) -> Tensor:
     r"""The values of basis functions times weights.
 

@@ -14,7 +14,12 @@ from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 from torch.distributions import Gamma
 
-from botorch_binary_context.sampling.basis import Features
+from botorch_binary_context.sampling.basis import (
+    Features,
+    Function,
+    has_own_points,
+    weighted_sum,
+)
 
 
 class FourierFeatures(Features):
@@ -35,6 +40,19 @@ class FourierFeatures(Features):
         phase = X @ self.frequency.mT
         pairs = torch.cat([phase.cos(), phase.sin()], dim=-1)
         return pairs / math.sqrt(self.frequency.shape[-2])
+
+    def weigh(self, weights: Tensor) -> Function:  # noqa: D102
+        plain = super().weigh(weights)
+        # a cos φ + b sin φ = r cos(φ - ψ): one cosine instead of two functions.
+        a, b = weights.chunk(2, dim=-1)
+        amplitude = torch.hypot(a, b) / math.sqrt(self.frequency.shape[-2])
+        phase = torch.atan2(b, a).unsqueeze(-2)
+
+        def waves(X: Tensor) -> Tensor:
+            return weighted_sum((X @ self.frequency.mT - phase).cos(), amplitude)
+
+        shape = weights.shape[:-1]
+        return lambda X: (waves if has_own_points(X, shape) else plain)(X)
 
 
 def fourier_features(

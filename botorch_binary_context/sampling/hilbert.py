@@ -20,7 +20,11 @@ import torch
 from gpytorch.kernels import MaternKernel, RBFKernel
 from torch import Tensor
 
-from botorch_binary_context.sampling.basis import Features, Function
+from botorch_binary_context.sampling.basis import (
+    Features,
+    Function,
+    has_own_points,
+)
 
 # The boundary lies this many lengthscales outside the box: the mirror images of a point
 # that the boundary condition brings in are then correlated by less than 1e-3.
@@ -86,7 +90,7 @@ class HilbertFeatures(Features):
         if math.prod(self.counts) > MOST_OF_GRID * self.size:
             return plain
         series = SineSeries.of(self, weights)
-        return lambda X: series(X) if series.takes(X) else plain(X)
+        return lambda X: (series if has_own_points(X, series.shape) else plain)(X)
 
 
 @dataclass(frozen=True)
@@ -121,15 +125,6 @@ class SineSeries:
         index = (features.index - 1).unbind(dim=-1)
         grid[:, *index] = scaled.reshape(-1, features.size)
         return cls(features, grid, shape)
-
-    def takes(self, X: Tensor) -> bool:
-        r"""Whether every function has points of its own.
-
-        Args:
-            X: The points.
-        """
-        extra = X.ndim - 2 - len(self.shape)
-        return extra >= 0 and X.shape[extra:-2] == self.shape
 
     def __call__(self, X: Tensor) -> Tensor:
         r"""Evaluate the sums.

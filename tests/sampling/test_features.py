@@ -157,10 +157,13 @@ class TestCompositions:
         features = kernel_features(COMPOSITIONS[name](), FeatureOptions(bounds, DIM))
         assert features(grid_in(BOUNDS)[:2]).shape == (2, features.size)
 
+    @pytest.mark.parametrize("bounds", [BOUNDS, None])
     @pytest.mark.parametrize("shape", [(2, 3, 1), (4, 2, 3, 5), (1, 1, 5), (5,)])
-    def test_weighted_functions(self, name: str, shape: tuple[int, ...]) -> None:
+    def test_weighted_functions(
+        self, name: str, shape: tuple[int, ...], bounds: Tensor | None
+    ) -> None:
         """Points of each function, of several draws, and the same for all."""
-        features = kernel_features(COMPOSITIONS[name](), FeatureOptions(BOUNDS, DIM))
+        features = kernel_features(COMPOSITIONS[name](), FeatureOptions(bounds, DIM))
         weights = uniform(2, 3, features.size) - 0.5
         X = BOUNDS[0] + (BOUNDS[1] - BOUNDS[0]) * uniform(*shape, DIM, seed=1)
         X.requires_grad_()
