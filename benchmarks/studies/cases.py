@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from gpytorch.kernels import ConstantKernel, Kernel
@@ -34,6 +35,16 @@ SLOPE = 3.0
 MODELS = {VALUE: BinaryLaplaceGP, DIFFERENCE: PreferenceLaplaceGP}
 
 
+def no_errors(problem: Any, best: Tensor) -> dict[str, Tensor]:
+    r"""Nothing beside the score.
+
+    Args:
+        problem: Not used.
+        best: Not used.
+    """
+    return {}
+
+
 @dataclass(frozen=True)
 class Case:
     r"""A problem and the model that an experiment makes of it.
@@ -47,6 +58,8 @@ class Case:
         goal: What the parameters should be good at, by default in the reference
             context.
         batch_size: How many trials are chosen at once.
+        errors: The errors of inferred parameters, ``seeds x 1 x (d - m)``, in a
+            problem, by the name of their column in the results; ``seeds`` each.
     """
 
     problem: ContextProblem
@@ -55,6 +68,7 @@ class Case:
     refits: frozenset[int] = frozenset()
     goal: Goal | None = None
     batch_size: int = 1
+    errors: Callable[[Any, Tensor], dict[str, Tensor]] = no_errors
 
 
 def multiplicative_kernel(fitted: Hyperparameters) -> Kernel:

@@ -25,10 +25,7 @@ from torch import Tensor
 from benchmarks.studies.cases import Case
 from benchmarks.studies.definitions import INITIAL_TRIALS, STUDIES
 from botorch_binary_context.models import ApproximateMarginalLogLikelihood
-from botorch_binary_context.problems import (
-    ContextProblem,
-    RefractionProblem,
-)
+from botorch_binary_context.problems import ContextProblem
 from botorch_binary_context.rules import recommend, suggest
 from botorch_binary_context.trials import TrialSpace
 
@@ -48,8 +45,8 @@ SCHEMA = pl.Schema(
         "seconds": pl.Float32,
     }
 )
-#: Further columns of refraction: the errors of the inferred prescription, in diopters.
-REFRACTION_SCHEMA = pl.Schema({**SCHEMA, "sphere": pl.Float32, "cylinder": pl.Float32})
+#: The type of further columns, those of :attr:`.Case.errors`.
+FURTHER = pl.Float32
 
 # The last digits of the hyperparameters of a whole batch do not pay for their time.
 FIT_OPTIONS = {"ftol": 1e-6}
@@ -105,7 +102,7 @@ def run_task(task: Task) -> pl.DataFrame:
 
     Returns:
         The results, one row for every seed and iteration, in the columns of ``SCHEMA``
-        or, for refraction, of ``REFRACTION_SCHEMA``.
+        and those of :attr:`.Case.errors`.
     """
     with _ONE_AT_A_TIME:
         torch.set_num_threads(1)
@@ -118,7 +115,8 @@ def run_task(task: Task) -> pl.DataFrame:
         "seed": seeds,
         "iteration": np.tile(np.arange(1, task.iterations + 1), task.seeds),
     } | {name: column.flatten().cpu().numpy() for name, column in columns.items()}
-    schema = REFRACTION_SCHEMA if "sphere" in data else SCHEMA
+    further = {name: FURTHER for name in data if name not in SCHEMA}
+    schema = pl.Schema({**SCHEMA, **further})
     frame = pl.DataFrame(data).select(schema.names())
     return frame.cast(schema)  # pyright: ignore[reportArgumentType]
 
@@ -162,25 +160,11 @@ def _optimize(task: Task, case: Case) -> dict[str, Tensor]:
             rows["seconds"].append(noise.new_full((task.seeds,), seconds))
         if (i + q) % study.measure_every == 0 or i + q == task.iterations:
             best = recommend(model, space, study.effort, goal=case.goal)
-            for name, value in measure(problem, best.unsqueeze(-2)).items():
+            best = best.unsqueeze(-2)  # seeds x 1 x (d - m)
+            found = {"score": problem.score(best).squeeze(-1)}
+            for name, value in (found | case.errors(problem, best)).items():
                 rows[name] += [value] * (i + q - len(rows[name]))
     return {name: torch.stack(column, dim=-1) for name, column in rows.items()}
-
-
-def measure(problem: ContextProblem, best: Tensor) -> dict[str, Tensor]:
-    r"""How good the inferred parameters are.
-
-    Args:
-        problem: The problem.
-        best: ``seeds x 1 x (d - m)`` parameters.
-
-    Returns:
-        The score and, of refraction, the errors of sphere and cylinder, ``seeds`` each.
-    """
-    found = {"score": problem.score(best).squeeze(-1)}
-    if isinstance(problem, RefractionProblem):
-        found["sphere"], found["cylinder"] = problem.error(best).squeeze(-2).unbind(-1)
-    return found
 
 
 def draw_randomness(task: Task, case: Case) -> tuple[Tensor, Tensor]:

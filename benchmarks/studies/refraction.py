@@ -359,6 +359,20 @@ LEARN_AT = frozenset(filter(should_learn, range(151)))
 MOST_POWER = 3.0  # of the prescriptions that are drawn
 
 
+def lens_errors(problem: RefractionProblem, best: Tensor) -> dict[str, Tensor]:
+    r"""The errors of inferred prescriptions, in diopters.
+
+    Args:
+        problem: The patients.
+        best: The inferred lenses, ``seeds x 1 x 2``.
+
+    Returns:
+        Those of the sphere and of the cylinder, ``seeds`` each.
+    """
+    sphere, cylinder = problem.error(best).squeeze(-2).unbind(dim=-1)
+    return {"sphere": sphere, "cylinder": cylinder}
+
+
 def centered_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
     r"""A patient with the prescription (0, 0) and the paper's surrogate.
 
@@ -372,6 +386,7 @@ def centered_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
         problem,
         lambda X, Y: as_in_the_paper(X, Y, fitted, problem),
         randomness=f"refraction, {name}",
+        errors=lens_errors,
     )
 
 
@@ -397,6 +412,7 @@ def anywhere_case(
         lambda X, Y: surrogate.make(X, Y, fitted, problem),
         randomness=f"refraction-anywhere, {parse_slope(name)}",
         refits=LEARN_AT if surrogate.learns else frozenset(),
+        errors=lens_errors,
     )
 
 
@@ -428,6 +444,7 @@ def inference_case(
         lambda X, Y: surrogate.make(X, Y, fitted, problem),
         randomness=f"refraction-inference, {parse_slope(name)}",
         refits=LEARN_AT,
+        errors=lens_errors,
     )
 
 

@@ -31,7 +31,7 @@ import polars as pl
 from botorch.exceptions import BotorchWarning, InputDataError
 
 from benchmarks.studies.definitions import STUDIES
-from benchmarks.studies.experiment import REFRACTION_SCHEMA, SCHEMA, Task
+from benchmarks.studies.experiment import FURTHER, SCHEMA, Task
 
 RESULTS = Path(__file__).parents[1] / "results"
 RUNS = "runs.jsonl"
@@ -175,7 +175,7 @@ def read(path: Path, study: str | None = None) -> pl.DataFrame | None:
 
 def _find_fault(frame: pl.DataFrame, path: Path, study: str | None) -> str | None:
     """Why a table is not the results that the name of its file says; None if it is."""
-    if frame.schema not in (SCHEMA, REFRACTION_SCHEMA) or not frame.height:
+    if not _has_columns(frame.schema) or not frame.height:
         return "other columns than those of results"
     names = [frame[name].unique().to_list() for name in ("study", "function", "rule")]
     if any(len(values) != 1 or values[0] is None for values in names):
@@ -190,6 +190,14 @@ def _find_fault(frame: pl.DataFrame, path: Path, study: str | None) -> str | Non
     if frame.null_count().row(0) != (0,) * frame.width or not all(numbers.row(0)):
         return "numbers that are not finite"
     return None
+
+
+def _has_columns(schema: pl.Schema) -> bool:
+    """Whether all columns of results are there, and only numbers beside them."""
+    known = list(SCHEMA.items())
+    columns = list(schema.items())
+    further = {kind for _, kind in columns[len(known) :]}
+    return columns[: len(known)] == known and further <= {FURTHER}
 
 
 def _is_complete(frame: pl.DataFrame) -> bool:

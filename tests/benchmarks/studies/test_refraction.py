@@ -16,7 +16,7 @@ from benchmarks.__main__ import main
 from benchmarks.studies import refraction, store
 from benchmarks.studies.acuity import trials_to_reach
 from benchmarks.studies.definitions import STUDIES
-from benchmarks.studies.experiment import REFRACTION_SCHEMA, Task, make_case, run_task
+from benchmarks.studies.experiment import SCHEMA, Task, make_case, run_task
 from benchmarks.studies.refraction import (
     SLOPES,
     SURROGATES,
@@ -42,6 +42,8 @@ from botorch_binary_context.problems import RefractionProblem
 from tests.benchmarks.studies.small_studies import compute_here
 from tests.closeness import assert_all_close
 from tests.tensors import double, uniform
+
+REFRACTION_SCHEMA = pl.Schema({**SCHEMA, "sphere": pl.Float32, "cylinder": pl.Float32})
 
 
 def make_task(function: str, rule: str = "ucb-ald", iterations: int = 2) -> Task:
