@@ -17,7 +17,7 @@ LAYERS = (
     ("checks",),
     ("context", "numerics", "probability"),
     ("bivariate", "category_kernel", "functionals"),
-    ("column_kernels", "kernels", "likelihoods", "means"),
+    ("column_kernels", "kernels", "likelihoods", "means", "peaks"),
     ("inference", "posteriors"),
     ("models",),
     ("bands", "diagnostics", "pending", "sampling"),

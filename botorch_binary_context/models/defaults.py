@@ -5,10 +5,11 @@ Default kernels, with priors that few trials cannot overrule.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from botorch.exceptions import InputDataError
+from botorch.utils.sampling import draw_sobol_samples
 from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import (
     AdditiveKernel,
@@ -19,11 +20,13 @@ from gpytorch.kernels import (
     ScaleKernel,
 )
 from gpytorch.priors import LogNormalPrior
+from torch import Tensor
 
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
 )
+from botorch_binary_context.peaks import PeakKernel, Peaks
 
 # Medians of priors and their standard deviations in the logarithm, for parameters in
 # [0, 1] and contexts in [-1, 1].
@@ -33,6 +36,12 @@ CONTEXT_VARIANCE = 4.0
 SLOPE_VARIANCE = 4.0  # for slopes that vary with the parameters
 OFFSET_VARIANCE = 25.0
 SHORTEST = 0.02
+# If one peak is expected: how much it varies, how wide it is for two parameters, and
+# the variance of what deviates from it.
+PEAK_HEIGHT, PEAK_WIDTH = 1.75, 0.2
+PEAK_OUTPUTSCALE = 2.0
+# How many peaks one parameter has, and how often that is doubled for more.
+FEWEST_PEAKS, MOST_DOUBLINGS = 32, 3
 # The same if nothing is known about the columns.
 GENERAL_LENGTHSCALE_SPREAD = 0.7
 GENERAL_OUTPUTSCALE = 4.0
@@ -136,8 +145,25 @@ def binary_covar_module(dim: int, batch_shape: torch.Size) -> AdditiveKernel:
     return AdditiveKernel(default_covar_module(dim, batch_shape), offset)
 
 
+def draw_peaks(bounds: Tensor, transform: Callable[[Tensor], Tensor]) -> Peaks:
+    r"""Functions with one peak each, at places that cover a box.
+
+    Args:
+        bounds: The ``2 x k`` box of the parameters.
+        transform: Maps ``n x k`` parameters to the coordinates of the model.
+    """
+    dim = bounds.shape[-1]
+    number = FEWEST_PEAKS * 2 ** min(dim - 1, MOST_DOUBLINGS)
+    points = draw_sobol_samples(bounds, n=number, q=1, seed=0).squeeze(-2)
+    width = PEAK_WIDTH * math.sqrt(dim / 2)
+    return Peaks(transform(points), PEAK_HEIGHT, width)
+
+
 def psychometric_covar_module(
-    dim: int, context_dims: Sequence[int], batch_shape: torch.Size
+    dim: int,
+    context_dims: Sequence[int],
+    batch_shape: torch.Size,
+    peaks: Peaks | None = None,
 ) -> AdditiveContextKernel:
     r"""``θ s s' + k(x,x') + constant``, with priors for psychometric functions.
 
@@ -149,6 +175,7 @@ def psychometric_covar_module(
         dim: The number of columns of a trial.
         context_dims: The columns that are context.
         batch_shape: The batch shape of the model.
+        peaks: What is expected of the parameters, from which ``k`` deviates.
 
     Returns:
         The kernel, with a set of hyperparameters for each element of the batch.
@@ -157,15 +184,33 @@ def psychometric_covar_module(
     base: Kernel = offset_covar_module(OFFSET_VARIANCE, batch_shape)
     if num_parameters > 0:
         rough = _smooth(MaternKernel, num_parameters, LENGTHSCALE_SPREAD, batch_shape)
-        base = scale_covar_module(rough, OUTPUTSCALE) + base
+        base = deviation_covar_module(rough, peaks) + base
     kernel = AdditiveContextKernel(base, context_dims)
     kernel.context_variance = CONTEXT_VARIANCE
     kernel.raw_context_variance.requires_grad_(False)
     return kernel
 
 
+def deviation_covar_module(kernel: Kernel, peaks: Peaks | None) -> Kernel:
+    r"""What is not known of a function of the parameters.
+
+    Args:
+        kernel: A kernel of unit variance.
+        peaks: What is expected: one peak somewhere; None if nothing is.
+
+    Returns:
+        The scaled kernel, and the covariance of the peak.
+    """
+    if peaks is None:
+        return scale_covar_module(kernel, OUTPUTSCALE)
+    return scale_covar_module(kernel, PEAK_OUTPUTSCALE) + PeakKernel(peaks)
+
+
 def varying_slope_covar_module(
-    dim: int, context_dims: Sequence[int], batch_shape: torch.Size
+    dim: int,
+    context_dims: Sequence[int],
+    batch_shape: torch.Size,
+    peaks: Peaks | None = None,
 ) -> AdditiveKernel:
     r"""``s s' (θ + k₁(x,x')) + k₂(x,x') + constant``: parameters change the slope, too.
 
@@ -176,6 +221,7 @@ def varying_slope_covar_module(
         dim: The number of columns of a trial.
         context_dims: The columns that are context.
         batch_shape: The batch shape of the model.
+        peaks: As in :func:`psychometric_covar_module`.
 
     Returns:
         The kernel, with a set of hyperparameters for each element of the batch.
@@ -188,7 +234,7 @@ def varying_slope_covar_module(
         )
     rough = _smooth(MaternKernel, num_parameters, LENGTHSCALE_SPREAD, batch_shape)
     slope = scale_covar_module(rough, SLOPE_VARIANCE)
-    constant_slope = psychometric_covar_module(dim, context_dims, batch_shape)
+    constant_slope = psychometric_covar_module(dim, context_dims, batch_shape, peaks)
     varying = MultiplicativeContextKernel(slope, context_dims)
     return AdditiveKernel(constant_slope, varying)
 

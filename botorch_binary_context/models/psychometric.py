@@ -12,10 +12,11 @@ they assume.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import BotorchTensorDimensionError
+from gpytorch.means import Mean
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
@@ -30,9 +31,11 @@ from botorch_binary_context.models.coordinates import (
     center_contexts,
 )
 from botorch_binary_context.models.defaults import (
+    draw_peaks,
     psychometric_covar_module,
     varying_slope_covar_module,
 )
+from botorch_binary_context.peaks import PeakMean
 
 # For contexts in [-1, 1].
 SLOPE, SLOPE_SPREAD = 6.0, 0.5
@@ -40,6 +43,8 @@ _KERNELS = {
     "constant": psychometric_covar_module,
     "varies": varying_slope_covar_module,
 }
+#: What may be expected of the parameters' effect.
+SHAPES = ("any", "peak")
 
 
 def psychometric_gp(
@@ -53,6 +58,7 @@ def psychometric_gp(
     inference: Inference | None = None,
     slope: str = "constant",
     likelihood: OutcomeLikelihood | None = None,
+    shape: str = "any",
 ) -> BinaryGP:
     r"""A model of a psychometric function that the parameters shift.
 
@@ -85,6 +91,8 @@ def psychometric_gp(
             and thresholds.
         likelihood: Another likelihood, such as a ``RatingLikelihood``, instead of
             pass/fail outcomes with the two rates.
+        shape: "any", or "peak" if there is one best setting and performance falls on
+            all sides of it, as with a lens: far fewer trials find it.
 
     Returns:
         The model, with a set of hyperparameters for each element of the batch.
@@ -94,21 +102,25 @@ def psychometric_gp(
         >>> fit_gpytorch_mll(ApproximateMarginalLogLikelihood(model.likelihood, model))
     """
     _check_space(space, train_X)
-    if slope not in _KERNELS:
-        raise InputDataError(
-            f"Expected ``slope`` to be one of {', '.join(_KERNELS)}, but got "
-            f"{quote(slope)}."
-        )
+    _check_choice("slope", slope, _KERNELS)
+    _check_choice("shape", shape, SHAPES)
     batch_shape = train_X.shape[:-2]
     context_dims = space.context_dims
     prior = LogNormalPrior(math.log(SLOPE), SLOPE_SPREAD)
-    mean = LinearContextMean(context_dims, SLOPE, prior, harder, batch_shape)
-    kernel = _KERNELS[slope](space.dim, context_dims, batch_shape)
+    mean: Mean = LinearContextMean(context_dims, SLOPE, prior, harder, batch_shape)
     coordinates = (
         center_contexts(space)
         if combinations is None
         else CombineParameters(space, combinations)
     )
+    peaks = None
+    if shape == "peak" and space.parameter_dims:
+        peaks = draw_peaks(
+            space.parameter_bounds,
+            lambda x: space.parameters(coordinates(space.at_reference(x))),
+        )
+        mean = PeakMean(peaks, mean, context_dims)
+    kernel = _KERNELS[slope](space.dim, context_dims, batch_shape, peaks)
     if likelihood is None:
         likelihood = ProbitLikelihood(guess_rate, lapse_rate)
     return BinaryGP(
@@ -120,6 +132,14 @@ def psychometric_gp(
         input_transform=coordinates,
         inference=inference,
     )
+
+
+def _check_choice(name: str, value: str, known: Iterable[str]) -> None:
+    if value not in known:
+        raise InputDataError(
+            f"Expected ``{name}`` to be one of {', '.join(known)}, but got "
+            f"{quote(value)}."
+        )
 
 
 def _check_space(space: ContextSpace, train_X: Tensor) -> None:

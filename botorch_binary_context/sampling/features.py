@@ -39,6 +39,7 @@ from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
 )
+from botorch_binary_context.peaks import PeakKernel
 from botorch_binary_context.sampling.basis import (
     ComputedFeatures,
     Features,
@@ -236,6 +237,10 @@ def _same(kernel: SameKernel, options: FeatureOptions) -> Features:
     return ComputedFeatures(features, kernel.num_values)
 
 
+def _peaks(kernel: PeakKernel, options: FeatureOptions) -> Features:
+    return ComputedFeatures(kernel.features, kernel.num_features)
+
+
 # Kernels with exact features: few by themselves but many in products.
 _EXACT = (PeriodicKernel, CategoryKernel)
 _MAKERS: dict[type[Kernel], Callable[[Any, FeatureOptions], Features]] = {
@@ -253,4 +258,5 @@ _MAKERS: dict[type[Kernel], Callable[[Any, FeatureOptions], Features]] = {
     SubjectKernel: _column,
     DriftKernel: _column,
     SameKernel: _same,
+    PeakKernel: _peaks,
 }

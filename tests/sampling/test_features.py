@@ -26,6 +26,7 @@ from botorch_binary_context import (
     CategoryKernel,
     MultiplicativeContextKernel,
 )
+from botorch_binary_context.peaks import PeakKernel, Peaks
 from botorch_binary_context.sampling.features import FeatureOptions, kernel_features
 from tests.devices import RequireDevice
 from tests.sampling.test_hilbert import ACCURACY, grid_in
@@ -104,6 +105,9 @@ COMPOSITIONS: dict[str, Callable[[], Kernel]] = {
     "additive, two columns": lambda: additive(matern(0.6, 1.0), [-1, 1], 0.3),
     "scaled context": lambda: scaled(multiplicative(rbf(1, 2, 1), [1]), 6.0),
     "context and constant": lambda: additive(rbf(1, 2, 1), [3], 2.0) + constant(1.5),
+    "peak": lambda: additive(
+        scaled(rbf(1, 2, 1), 3.0) + PeakKernel(Peaks(uniform(16, 3))), [0], 4.0
+    ),
     "context of contexts": lambda: additive(
         multiplicative(rbf(0.5, 0.9), [0]), [1], 2.0
     ),

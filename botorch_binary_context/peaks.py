@@ -1,0 +1,187 @@
+r"""
+A prior that expects one peak somewhere.
+
+Parameters that can be too small and too large have one best setting, and performance
+falls on all sides of it. A stationary kernel does not know that: it expects as many
+peaks as its lengthscale allows. The functions
+
+    ``g_c(x) = -h log(1 + |x - c|² / w²)``
+
+have one peak each, at ``c``, and fall slowly far from it. With ``c`` uniform in the box
+their mean and covariance are those of a Gaussian process that expects one peak at a
+place that is not known. A stationary kernel beside it allows for other functions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from botorch.exceptions import InputDataError
+from gpytorch.kernels import Kernel
+from gpytorch.means import Mean
+from torch import Tensor
+from torch.nn import Module
+
+from botorch_binary_context.context import normalize_context_dims, take_columns
+from botorch_binary_context.numerics.covariance import register_evaluation
+
+
+class Peaks(Module):
+    r"""Functions with one peak each, ``g_c(x) = -h log(1 + |x - c|² / w²)``.
+
+    Example:
+        >>> peaks = Peaks(torch.rand(64, 2))
+        >>> peaks(X)  # ... x q x 64
+    """
+
+    centers: Tensor
+
+    def __init__(self, centers: Tensor, height: float = 1.0, width: float = 0.2):
+        r"""
+        Args:
+            centers: Where the peaks are, ``J x k``.
+            height: ``h``, how much the functions vary.
+            width: ``w``, how wide the peaks are.
+        """
+        super().__init__()
+        if centers.ndim != 2 or 0 in centers.shape:
+            raise InputDataError(
+                "Expected ``centers`` to have shape ``J x k``, at least one of one "
+                f"column, but got {list(centers.shape)}."
+            )
+        for name, value in (("height", height), ("width", width)):
+            if not 0.0 < value < math.inf:
+                raise InputDataError(
+                    f"Expected ``{name}`` to be positive and finite, but got {value}."
+                )
+        self.height = float(height)
+        self.width = float(width)
+        self.register_buffer("centers", centers)
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""The values of all functions.
+
+        Args:
+            X: A ``... x q x k`` tensor.
+
+        Returns:
+            A ``... x q x J`` tensor.
+        """
+        scaled = X / self.width
+        centers = self.centers.to(X) / self.width
+        squared = (
+            scaled.square().sum(dim=-1, keepdim=True)
+            - 2 * scaled @ centers.mT
+            + centers.square().sum(dim=-1)
+        )
+        return -self.height * torch.log1p(squared.clamp_min(0.0))
+
+
+class PeakKernel(Kernel):
+    r"""``Cov(g_c(x), g_c(x'))``: the covariance of a peak at an unknown place.
+
+    Example:
+        >>> peaks = Peaks(torch.rand(64, 2))
+        >>> kernel = ScaleKernel(MaternKernel()) + PeakKernel(peaks)
+        >>> mean = PeakMean(peaks)
+    """
+
+    has_lengthscale = False
+
+    def __init__(self, peaks: Peaks, **kwargs: Any) -> None:
+        r"""
+        Args:
+            peaks: The functions.
+            kwargs: The arguments of all kernels, such as ``active_dims``.
+        """
+        super().__init__(**kwargs)
+        self.peaks = peaks
+
+    @property
+    def num_features(self) -> int:
+        """The number of functions."""
+        return len(self.peaks.centers)
+
+    def features(self, X: Tensor) -> Tensor:
+        r"""The deviations ``φ(x)`` of all functions from their mean, with
+        ``φ(x)ᵀφ(x') = k(x,x')``.
+
+        Args:
+            X: A ``... x q x k`` tensor.
+
+        Returns:
+            A ``... x q x J`` tensor.
+        """
+        values = self.peaks(X)
+        values = values - values.mean(dim=-1, keepdim=True)
+        return values / math.sqrt(self.num_features)
+
+    def forward(
+        self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
+    ) -> Tensor:
+        r"""The covariance.
+
+        Args:
+            x1: A ``... x n x k`` tensor.
+            x2: A ``... x m x k`` tensor.
+            diag: Whether only that of each row with its counterpart is needed.
+            params: Not used.
+
+        Returns:
+            A ``... x n x m`` tensor, or ``... x n``.
+        """
+        first, second = self.features(x1), self.features(x2)
+        return (first * second).sum(dim=-1) if diag else first @ second.mT
+
+
+class PeakMean(Mean):
+    r"""``E g_c(x)``, higher in the middle, and another mean.
+
+    Example:
+        >>> mean = PeakMean(peaks, LinearContextMean([0]), context_dims=[0])
+    """
+
+    def __init__(
+        self,
+        peaks: Peaks,
+        base_mean: Mean | None = None,
+        context_dims: Sequence[int] = (),
+    ) -> None:
+        r"""
+        Args:
+            peaks: The functions of the columns that are not context.
+            base_mean: A mean of all columns, which is added.
+            context_dims: The context columns; negative ones count from the end.
+        """
+        super().__init__()
+        self.peaks = peaks
+        self.base_mean = base_mean
+        self.context_dims = tuple(int(i) for i in context_dims)
+
+    def forward(self, x: Tensor) -> Tensor:
+        r"""The prior mean.
+
+        Args:
+            x: A ``... x q x d`` tensor.
+
+        Returns:
+            A ``... x q`` tensor.
+        """
+        contexts = normalize_context_dims(self.context_dims, x.shape[-1])
+        rest = [i for i in range(x.shape[-1]) if i not in contexts]
+        mean = self.peaks(take_columns(x, rest)).mean(dim=-1)
+        return mean if self.base_mean is None else mean + self.base_mean(x)
+
+
+def _covariance(kernel: PeakKernel, X1: Tensor, X2: Tensor) -> Tensor:
+    return kernel.forward(X1, X2)
+
+
+def _variance(kernel: PeakKernel, X: Tensor) -> Tensor:
+    return kernel.features(X).square().sum(dim=-1)
+
+
+register_evaluation(PeakKernel, _covariance, _variance)

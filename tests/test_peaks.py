@@ -1,0 +1,197 @@
+r"""Tests of the prior that expects one peak somewhere."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from botorch.exceptions import InputDataError
+from scipy.integrate import quad
+from torch import Tensor
+
+from botorch_binary_context import ContextSpace, psychometric_gp, suggest
+from botorch_binary_context.means import LinearContextMean
+from botorch_binary_context.models.defaults import (
+    OUTPUTSCALE,
+    PEAK_HEIGHT,
+    PEAK_OUTPUTSCALE,
+    PEAK_WIDTH,
+)
+from botorch_binary_context.numerics.covariance import covariance, variance
+from botorch_binary_context.peaks import PeakKernel, PeakMean, Peaks
+from botorch_binary_context.problems import POWER_VECTOR
+from botorch_binary_context.problems.refraction import blur
+from tests.derivatives import finite_difference, jacobian
+from tests.devices import RequireDevice
+from tests.tensors import double, uniform
+
+HEIGHT, WIDTH = 1.5, 0.3
+
+
+def peak_at(center: float, x: float) -> float:
+    return -HEIGHT * math.log(1 + ((x - center) / WIDTH) ** 2)
+
+
+def line(number: int) -> Tensor:
+    """The middles of equal parts of [0, 1]."""
+    return ((torch.arange(number).double() + 0.5) / number).unsqueeze(-1)
+
+
+class TestAgainstQuadrature:
+    """With a peak uniform in [0, 1]."""
+
+    peaks = Peaks(line(400), HEIGHT, WIDTH)
+    points = (0.0, 0.37, 1.0, 1.4)
+
+    def mean(self, x: float) -> float:
+        return quad(lambda c: peak_at(c, x), 0.0, 1.0, points=[min(x, 1.0)])[0]
+
+    def product(self, x: float, y: float) -> float:
+        return quad(lambda c: peak_at(c, x) * peak_at(c, y), 0.0, 1.0)[0]
+
+    def test_mean(self) -> None:
+        X = double([[x] for x in self.points])
+        expected = double([self.mean(x) for x in self.points])
+        found = PeakMean(self.peaks)(X)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+
+    def test_covariance(self) -> None:
+        X = double([[x] for x in self.points])
+        found = covariance(PeakKernel(self.peaks), X, X)
+        for i, x in enumerate(self.points):
+            for j, y in enumerate(self.points):
+                expected = self.product(x, y) - self.mean(x) * self.mean(y)
+                assert found[i, j].item() == pytest.approx(expected, rel=0, abs=2e-4)
+
+
+def test_moments_of_the_drawn_functions() -> None:
+    """In several dimensions: NumPy's covariance of one function for each center."""
+    centers = uniform(50, 3)
+    X = uniform(7, 3, seed=1)
+    distances = (X.numpy()[:, None] - centers.numpy()[None]) / WIDTH
+    drawn = -HEIGHT * np.log1p(np.square(distances).sum(-1))  # 7 x 50
+    peaks = Peaks(centers, HEIGHT, WIDTH)
+    kernel = PeakKernel(peaks)
+    expected = torch.from_numpy(np.cov(drawn, bias=True))
+    torch.testing.assert_close(covariance(kernel, X, X), expected)
+    torch.testing.assert_close(variance(kernel, X), expected.diagonal())
+    torch.testing.assert_close(kernel(X, X).to_dense(), expected)
+    torch.testing.assert_close(PeakMean(peaks)(X), torch.from_numpy(drawn.mean(-1)))
+
+
+def test_batches_and_precision() -> None:
+    kernel = PeakKernel(Peaks(uniform(16, 2)))
+    X = uniform(2, 3, 5, 2, seed=1)
+    whole = covariance(kernel, X, X[..., :2, :])
+    assert whole.shape == (2, 3, 5, 2)
+    one = covariance(kernel, X[1, 2], X[1, 2, :2])
+    torch.testing.assert_close(whole[1, 2], one)
+    single = covariance(kernel.float(), X.float(), X[..., :2, :].float())
+    assert single.dtype == torch.float32
+    torch.testing.assert_close(single.double(), whole, rtol=1e-4, atol=1e-4)
+
+
+def test_gradient() -> None:
+    """Also at a peak."""
+    kernel = PeakKernel(Peaks(uniform(16, 2), HEIGHT, WIDTH))
+    X = torch.cat([kernel.peaks.centers[:1], uniform(2, 2, seed=1)])
+    other = uniform(1, 2, seed=2)
+
+    def values(points: Tensor) -> Tensor:
+        return covariance(kernel, points, other).flatten()
+
+    expected = finite_difference(values, X)
+    torch.testing.assert_close(jacobian(values, X), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_mean_leaves_contexts_to_the_other_mean() -> None:
+    peaks = Peaks(uniform(16, 2))
+    slope = LinearContextMean([1], slope=3.0).double()
+    X = uniform(5, 3)
+    plain: Any = PeakMean(peaks)(X[:, [0, 2]])
+    expected = plain + 3.0 * X[:, 1]
+    torch.testing.assert_close(PeakMean(peaks, slope, [-2])(X), expected)
+
+
+def test_device() -> None:
+    with RequireDevice():
+        kernel = PeakKernel(Peaks(uniform(16, 2)))
+        covariance(kernel, uniform(3, 2), uniform(4, 2))
+        PeakMean(kernel.peaks)(uniform(3, 2))
+
+
+@pytest.mark.parametrize(
+    ("centers", "options", "name"),
+    [
+        (torch.zeros(3), {}, "centers"),
+        (torch.zeros(0, 2), {}, "centers"),
+        (torch.zeros(3, 0), {}, "centers"),
+        (torch.zeros(3, 2), {"height": 0.0}, "height"),
+        (torch.zeros(3, 2), {"width": math.nan}, "width"),
+    ],
+)
+def test_errors(centers: Tensor, options: dict[str, float], name: str) -> None:
+    with pytest.raises(InputDataError, match=f"``{name}``"):
+        Peaks(centers, **options)
+
+
+def lens_space() -> ContextSpace:
+    bounds = double([[-4.0, -1.0, -4.0], [4.0, 2.0, 4.0]])
+    return ContextSpace(bounds, context_dims=[1], reference_context=[0.5])
+
+
+class TestPsychometricModel:
+    @pytest.mark.parametrize("slope", ["constant", "varies"])
+    def test_prior_of_lenses(self, slope: str) -> None:
+        """What one peak adds: moments over many prescriptions, by their blur."""
+        space = lens_space()
+        lenses = double([[0.0, 0.0], [3.0, 0.0], [-1.0, 2.0]])
+        moments = []
+        for shape in ("any", "peak"):
+            model = psychometric_gp(
+                space.bounds[:0],
+                space.bounds[:0, :1],
+                space,
+                combinations=POWER_VECTOR,
+                slope=slope,
+                shape=shape,
+            )
+            posterior: Any = model.posterior(space.at_reference(lenses))
+            found = posterior.distribution
+            moments.append((found.mean, found.covariance_matrix))
+        needed = 8 * uniform(4000, 2, seed=3) - 4
+        beta = blur(lenses.unsqueeze(1) - needed) / 8  # in units of the box
+        drawn = -PEAK_HEIGHT * torch.log1p((beta / PEAK_WIDTH).square())
+        gained = moments[1][0] - moments[0][0]
+        torch.testing.assert_close(gained, drawn.mean(dim=-1), rtol=0, atol=0.1)
+        more = (moments[1][1] - moments[0][1]).diagonal()
+        expected = torch.cov(drawn).diagonal() + PEAK_OUTPUTSCALE - OUTPUTSCALE
+        torch.testing.assert_close(more, expected, rtol=0, atol=0.15)
+
+    @pytest.mark.parametrize("rule", ["ucb99-ald", "ts-ald", "mkg", "cjes"])
+    def test_rules(self, rule: str) -> None:
+        space = lens_space()
+        X = space.bounds[0] + (space.bounds[1] - space.bounds[0]) * uniform(2, 6, 3)
+        Y = uniform(2, 6, 1, seed=1).round()
+        model = psychometric_gp(X, Y, space, shape="peak")
+        trial = suggest(model, space, rule, seed=0)
+        assert trial.shape == (2, 1, 3)
+        assert ((trial >= space.bounds[0]) & (trial <= space.bounds[1])).all()
+
+    def test_without_parameters(self) -> None:
+        space = ContextSpace(double([[-1.0], [2.0]]), [0], [0.5])
+        X = double([[0.0], [1.0]])
+        Y = double([[0.0], [1.0]])
+        means = [
+            psychometric_gp(X, Y, space, shape=shape).posterior(X).mean
+            for shape in ("any", "peak")
+        ]
+        torch.testing.assert_close(*means)
+
+    def test_unknown_shape(self) -> None:
+        X = uniform(1, 3)
+        with pytest.raises(InputDataError, match="``shape`` to be one of any, peak"):
+            psychometric_gp(X, X[:, :1].round(), lens_space(), shape="round")
