@@ -1,5 +1,5 @@
 r"""
-What a model says about trials, and how sure it is.
+Predictions of a model for trials, with their uncertainty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.posteriors import ExactPosterior
 
-# Draws from the true posterior: their error is a fiftieth of a standard deviation.
+# Draws from the true posterior; their error is about 1/50 of a standard deviation.
 NUM_SAMPLES = 2048
 
 
@@ -96,13 +96,13 @@ def threshold_band(
     Args:
         model: The model.
         line: A ``... x n x d`` tensor of trials, the easiest first.
-        contrast: The value of ``f`` that is looked for.
+        contrast: The value of ``f`` at the threshold.
         width: The quantiles, as standard deviations from the mean of ``f``.
 
     Returns:
-        The band, centered at the median, of positions between 0 and ``n - 1``; minus
-        infinity if the first trial is below the contrast already, plus infinity if
-        none is.
+        Positions on the line, between 0 and ``n - 1``, with the median as the center. A
+        position is minus infinity if the first trial is already below the contrast, and
+        plus infinity if no trial is.
     """
     mean, low, high = latent_band(model, line, width)
     return Band(
@@ -129,7 +129,7 @@ def exact_latent_band(
         seed: The seed of the draws.
 
     Returns:
-        The band, centered at the median.
+        The posterior median and the ends of the interval.
     """
     posterior = model.exact_posterior(trials.unsqueeze(-2), num_samples, seed)
     quantiles = posterior.quantile(_tails(trials, credible))[..., 0, 0]
@@ -153,7 +153,7 @@ def exact_probability_band(
         seed: The seed of the draws.
 
     Returns:
-        The band, centered at the mean.
+        The posterior mean of the probability and the ends of the interval.
     """
     posterior = model.exact_posterior(candidates, num_samples, seed)
     tails = _tails(candidates, credible)[1:]
@@ -171,24 +171,24 @@ def exact_threshold_band(
 ) -> Band:
     r""":func:`threshold_band` of the true posterior.
 
-    A quantile of ``f`` is below the contrast exactly where the probability that ``f``
-    is below it exceeds that of the quantile, so no search for quantiles is needed.
+    The ``p``-quantile of ``f`` is below the contrast exactly where ``f`` is below it
+    with a probability of more than ``p``, so no search for quantiles is needed.
 
     Args:
         model: The model.
         line: A ``... x n x d`` tensor of trials, the easiest first.
-        contrast: The value of ``f`` that is looked for.
+        contrast: The value of ``f`` at the threshold.
         credible: The probability of the interval.
         num_samples: The number of draws from the true posterior.
         seed: The seed of the draws.
 
     Returns:
-        The band, centered at the median.
+        Positions on the line, as :func:`threshold_band` gives them.
     """
     posterior = model.exact_posterior(line.unsqueeze(-2), num_samples, seed)
     below = posterior.cdf(contrast)[..., 0, 0]
     margin = torch.finfo(below.dtype).eps
-    # In standard deviations, as these curves are nearly straight.
+    # Interpolate in standard deviations, in which these curves are nearly straight.
     curve = -torch.special.ndtri(below.clamp(margin, 1 - margin))
     tails = torch.special.ndtri(_tails(line, credible)).tolist()
     return Band(*[first_fall(curve, -tail) for tail in tails])
@@ -207,8 +207,8 @@ def first_fall(curve: Tensor, bound: float) -> Tensor:
         bound: The bound.
 
     Returns:
-        Positions between 0 and ``n - 1``; minus infinity if the first point is below
-        the bound already, plus infinity if none is.
+        Positions between 0 and ``n - 1``; minus infinity if the first point is already
+        below the bound, plus infinity if no point is.
     """
     below = curve < bound
     position = below.int().argmax(dim=-1, keepdim=True)  # the first of them

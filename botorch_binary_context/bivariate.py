@@ -18,7 +18,8 @@ from torch import Tensor
 
 from botorch_binary_context.probability import legendre, normal_cdf
 
-# Of a correlation up to which Plackett's integrand is smooth enough for its nodes.
+# The largest absolute correlation at which Plackett's integrand is smooth enough for
+# its number of nodes.
 MAX_SMOOTH = 0.9
 # Anything nearer to zero counts as zero, so that ratios of arguments exist.
 TINY = 1e-150
@@ -32,8 +33,9 @@ def bivariate_normal_cdf(h: Tensor, k: Tensor, rho: Tensor) -> Tensor:
 
     Args:
         h: A tensor of any shape.
-        k: A tensor that broadcasts with it.
-        rho: The correlations of ``x`` and ``y``, in [-1, 1], likewise.
+        k: A tensor that broadcasts with ``h``.
+        rho: The correlations of ``x`` and ``y``, in [-1, 1]; they broadcast with ``h``,
+            too.
 
     Returns:
         The probabilities, in the shape to which the arguments broadcast.
@@ -56,8 +58,8 @@ def probit_covariance(h: Tensor, k: Tensor, rho: Tensor) -> Tensor:
 
     Args:
         h: A tensor of any shape.
-        k: A tensor that broadcasts with it.
-        rho: The correlations, in [-1, 1], likewise.
+        k: A tensor that broadcasts with ``h``.
+        rho: The correlations, in [-1, 1]; they broadcast with ``h``, too.
 
     Returns:
         The covariances, in the shape to which the arguments broadcast.
@@ -133,7 +135,7 @@ def owens_t(h: Tensor, a: Tensor) -> Tensor:
     h = h.abs()
     slope = a.abs()
     steep = slope > 1
-    # Beyond 1, use the complement with the roles exchanged.
+    # For ``a`` beyond 1, use the complement with the roles exchanged.
     turned = torch.where(steep, h * slope, h)
     inner = _short_owens_t(turned, torch.where(steep, 1 / slope, slope))
     p = normal_cdf(h)

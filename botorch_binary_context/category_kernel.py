@@ -22,9 +22,9 @@ class CategoryKernel(Kernel):
     r"""``Π_v (ρ_v + (1 - ρ_v) u_vᵀu'_v)``, with ``u_v`` the one-hot columns of ``v``.
 
     Two rows that differ in the categorical variable ``v`` have the correlation ``ρ_v``,
-    whichever its two values are. So what is learned about one value is a guess for the
-    others. A stationary kernel on one-hot columns correlates them, too, but hardly at
-    the lengthscales that suit numbers.
+    whatever the two values are, so trials with one value also inform predictions for
+    the others. A stationary kernel on one-hot columns correlates them, too, but barely
+    so at the lengthscales that suit numeric variables.
 
     Example:
         >>> kernel = CategoryKernel([3, 2])  # of columns 1 to 3 and 4 to 5
@@ -43,7 +43,8 @@ class CategoryKernel(Kernel):
     ) -> None:
         r"""
         Args:
-            sizes: The number of values of each variable; its columns follow each other.
+            sizes: The number of values of each variable. The one-hot columns of a
+                variable are adjacent.
             batch_shape: The batch shape of the correlations.
             active_dims: The columns, ``sum(sizes)`` of them; by default all.
             correlation_prior: A prior of the correlations.
@@ -75,7 +76,7 @@ class CategoryKernel(Kernel):
 
     @property
     def is_stationary(self) -> bool:
-        """Whether it depends on differences alone: no."""
+        """False: it does not depend on differences alone."""
         return False
 
     @property
@@ -109,7 +110,7 @@ class CategoryKernel(Kernel):
         Args:
             x1: A ``... x n x k`` tensor.
             x2: A ``... x m x k`` tensor.
-            diag: Whether only the variance of ``x1`` is wanted.
+            diag: Whether to return only the variances of ``x1``.
             params: Not used.
 
         Returns:

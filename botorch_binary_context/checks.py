@@ -13,9 +13,9 @@ from torch import Tensor
 
 from botorch_binary_context.errors import InputDataError, quote
 
-#: What models can compute with.
+#: The dtypes that models can compute with.
 DTYPES = (torch.float32, torch.float64)
-# The seeds that torch takes.
+# The largest seed that torch accepts.
 MAX_SEED = 2**63 - 1
 MAX_COUNT = 10**6
 
@@ -50,7 +50,7 @@ def check_count(name: str, value: Any, least: int = 1) -> None:
     Args:
         name: The name of the argument.
         value: Its value.
-        least: The least it may be.
+        least: The smallest value allowed.
     """
     number = _whole(value)
     if number is None or not least <= number <= MAX_COUNT:
@@ -80,7 +80,7 @@ def to_float(value: Any) -> float:
         value: Any value.
 
     Returns:
-        The number; NaN if the value is none.
+        The number; NaN if the value is not a number.
     """
     try:
         return math.nan if isinstance(value, str | bytes) else float(value)
@@ -135,7 +135,7 @@ def to_tensor(name: str, value: Any) -> Tensor:
         value: A tensor, or numbers in lists.
 
     Returns:
-        The tensor itself, or one in double precision.
+        The given tensor, or a new one in double precision.
     """
     if not isinstance(value, Tensor):
         try:
@@ -169,7 +169,7 @@ def describe(value: Any) -> str:
         value: Any value.
 
     Returns:
-        A few words.
+        The shape of a tensor of several numbers, otherwise the ``repr`` of the value.
     """
     if isinstance(value, Tensor) and value.numel() != 1:
         return f"a tensor of shape {list(value.shape)}"

@@ -35,12 +35,12 @@ TIMESCALE_SPREAD = 0.7
 
 
 class SameKernel(Kernel):
-    r"""One where the values of a column are equal, zero elsewhere."""
+    r"""1 where the values of a column are equal, 0 elsewhere."""
 
     def __init__(self, num_values: int) -> None:
         r"""
         Args:
-            num_values: The columns hold whole numbers from 0 to below this.
+            num_values: The column holds whole numbers from 0 to ``num_values - 1``.
         """
         super().__init__()
         check_count("num_values", num_values)
@@ -82,10 +82,10 @@ class ColumnKernel(Kernel):
     ) -> None:
         r"""
         Args:
-            shared_kernel: The kernel of what all have in common; it sees the columns
-                without ``column``.
-            own_kernel: The kernel of what differs, which sees the same columns.
-            column_kernel: The kernel of the column, which is one at distance zero.
+            shared_kernel: The kernel of the part that is shared; it sees all columns
+                except ``column``.
+            own_kernel: The kernel of the deviations; it sees the same columns.
+            column_kernel: The kernel of the column; it should be 1 at distance zero.
             column: The column; a negative one counts from the end.
         """
         super().__init__(batch_shape=shared_kernel.batch_shape)
@@ -96,7 +96,7 @@ class ColumnKernel(Kernel):
 
     @property
     def is_stationary(self) -> bool:
-        """Not stationary, since the deviation may not be."""
+        """False, since the deviation may not be stationary."""
         return False
 
     def split(self, X: Tensor) -> tuple[Tensor, Tensor]:
@@ -158,11 +158,11 @@ class SubjectKernel(ColumnKernel):
     ) -> None:
         r"""
         Args:
-            shared_kernel: The kernel of what subjects have in common; it sees the
-                columns without that of the subject.
+            shared_kernel: The kernel of the function that subjects share; it sees all
+                columns except the subject's.
             own_kernel: The kernel of each subject's deviation.
-            num_subjects: The number of subjects, who are 0, 1, 2 and so on.
-            column: The column of the subject, after any input transform.
+            num_subjects: The number of subjects, who are numbered 0, 1, 2 and so on.
+            column: The subject's column, after any input transform.
         """
         super().__init__(shared_kernel, own_kernel, SameKernel(num_subjects), column)
 
@@ -172,7 +172,7 @@ class DriftKernel(ColumnKernel):
 
     Learning, fatigue and adaptation change performance in small steps, which an
     Ornstein-Uhlenbeck process describes. With a constant as ``k_own``, all settings get
-    better or worse together, which duels do not show.
+    better or worse together, which duels cannot show.
 
     Example:
         >>> kernel = DriftKernel(shared, offset, timescale=50.0)  # in trials
@@ -191,9 +191,9 @@ class DriftKernel(ColumnKernel):
     ) -> None:
         r"""
         Args:
-            shared_kernel: The kernel of what stays; it sees the columns without that of
-                the trial number.
-            own_kernel: The kernel of what drifts.
+            shared_kernel: The kernel of the part that stays constant; it sees all
+                columns except the trial number.
+            own_kernel: The kernel of the part that drifts.
             timescale: The initial ``τ``, in units of the column.
             timescale_prior: The prior of ``τ``; by default log-normal around the
                 initial value, with a standard deviation of 0.7 in the logarithm.

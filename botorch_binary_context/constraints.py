@@ -52,7 +52,7 @@ class Constraints:
     discrete_choices: Mapping[int, Sequence[float]] = field(default_factory=dict)
 
     def check(self, space: ContextSpace) -> None:
-        r"""Raise an error unless the constraints are about columns of a space.
+        r"""Raise an error unless the constraints refer to columns of a space.
 
         Args:
             space: The box of the trials.
@@ -98,7 +98,7 @@ class Constraints:
         return self._project(space, torch.stack(columns, dim=-1))
 
     def _project(self, space: ContextSpace, X: Tensor) -> Tensor:
-        """Onto the half-spaces and the box, in turn."""
+        """Project rows onto the half-spaces and the box, in turn."""
         if not self.inequality_constraints:
             return X
         free = X.new_ones(X.shape[-1])
@@ -207,7 +207,7 @@ class Safety:
 def hold_column(
     space: ContextSpace, column: int, value: float
 ) -> tuple[ContextSpace, Constraints]:
-    r"""The box of trials of one subject, or of the present.
+    r"""Hold one column of the trials at a value: one subject, or the present.
 
     The column becomes a context that is not chosen: recommendations use the value as
     its reference, and a constraint holds it there in suggestions.

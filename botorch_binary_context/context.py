@@ -81,9 +81,9 @@ class ContextSpace:
     r"""The box that trials come from, split into parameters and contexts.
 
     Every part of the package that distinguishes parameters ``x`` from contexts ``s``
-    takes one of these. A space may have no context columns; every method then becomes
-    its counterpart without contexts. It may also have no parameters; then there is only
-    a threshold to learn.
+    takes one of these. A space may have no context columns; every method then works as
+    it would without contexts. It may also have no parameters; then there is only a
+    threshold to learn.
 
     Example:
         >>> bounds = torch.tensor([[0.0, -4.0, -4.0], [1.0, 4.0, 4.0]])

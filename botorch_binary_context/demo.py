@@ -3,7 +3,7 @@ A simulated eye examination: ``python -m botorch_binary_context.demo``.
 
 A simulated patient looks through a trial lens at a letter and reads it or does not. The
 examination looks for the sphere and cylinder of the best lens. Letter sizes are chosen
-by what the answer would teach or, for comparison, at random. The examination is
+for what the answer would reveal or, for comparison, at random. The examination is
 repeated with other random numbers; all repetitions are one batched model, which is not
 tuned on the patient.
 """
@@ -72,7 +72,7 @@ def examine(rule: str, repetitions: int, iterations: int) -> Examination:
         iterations: The number of trials after the first five.
 
     Returns:
-        What happened.
+        The trials, the answers and the inferred lenses.
     """
     patient = RefractionProblem(prescription=PRESCRIPTION)
     space = patient.space
@@ -97,12 +97,12 @@ def examine(rule: str, repetitions: int, iterations: int) -> Examination:
 
 
 def make_model(trials: Tensor, answers: Tensor, patient: RefractionProblem) -> BinaryGP:
-    r"""The default model of psychometric functions, of the power vectors of lenses.
+    r"""The default psychometric model, on the power vectors of lenses.
 
     Args:
         trials: A ``... x n x 3`` tensor.
         answers: A ``... x n x 1`` tensor.
-        patient: The patient; the model knows the number of letters.
+        patient: The simulated patient, whose guess rate the model knows.
     """
     return psychometric_gp(
         trials,
@@ -163,7 +163,7 @@ def draw(examinations: dict[str, Examination], path: Path) -> None:
     r"""Draw the lenses tried, the model, the letter sizes and the acuity.
 
     Args:
-        examinations: What happened, by rule.
+        examinations: The result of each rule.
         path: Where to save the figure.
     """
     patient = RefractionProblem(prescription=PRESCRIPTION)
@@ -197,7 +197,7 @@ def describe(rule: str, examination: Examination) -> str:
 
     Args:
         rule: The rule that chose the trials.
-        examination: What happened.
+        examination: The result of the rule.
 
     Returns:
         Two lines: the first repetition, and all of them.

@@ -18,13 +18,14 @@ class ApproximationCheck:
 
     Attributes:
         inference: The name of the inference.
-        num_trials: The number of trials that the posterior rests on.
-        mean_error: The mean distance of the latent means, in true standard deviations.
-        largest_mean_error: The largest of these distances.
-        deviation_ratio: The approximate standard deviation relative to the true one, on
-            average.
-        probability_error: The mean distance of the success probabilities.
-        largest_probability_error: The largest of these distances.
+        num_trials: The number of training trials.
+        mean_error: The mean absolute error of the latent means, in true standard
+            deviations.
+        largest_mean_error: The largest of these errors.
+        deviation_ratio: The mean ratio of the approximate to the true standard
+            deviation.
+        probability_error: The mean absolute error of the success probabilities.
+        largest_probability_error: The largest of these errors.
         monte_carlo_error: The standard error of the true means, in true standard
             deviations.
     """
@@ -98,7 +99,7 @@ def check_approximation(
 
 
 def _training_candidates(model: LatentGP) -> Tensor:
-    """The training trials of the kind that is asked, ``n x batch_shape x q x d``."""
+    """The training trials of the kind of candidates, ``n x batch_shape x q x d``."""
     functional = model.functional
     for kind, trials, _ in model.trials_by_kind():
         if kind == functional and trials.numel():

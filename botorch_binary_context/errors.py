@@ -6,7 +6,7 @@ is only imported then:
 
     >>> raise InputDataError("Expected ``path`` to be a file, but got a folder.")
 
-Even that is too late for a program that only prints the message: see
+A program that only prints the message need not import it at all: see
 :func:`light_errors`.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from botorch.exceptions import errors
 
-# How much of a wrong value a message repeats.
+# The most characters of a wrong value that a message repeats.
 MAX_LENGTH = 200
 
 
@@ -43,7 +43,7 @@ def quote(value: Any) -> str:
 
 
 class LightError(ValueError):
-    r"""An exception in the place of one of BoTorch's, where that is not imported."""
+    r"""A stand-in for BoTorch's exceptions while BoTorch is not imported."""
 
 
 _is_light = False
@@ -62,13 +62,13 @@ def light_errors() -> Iterator[None]:
 
 
 def is_expected(error: Exception) -> bool:
-    r"""Whether an error is one of this module's, or another one of BoTorch's.
+    r"""Whether an error is one of this module's or of BoTorch's.
 
     Args:
         error: The error.
 
     Returns:
-        Whether its message says what was wrong.
+        Whether its message tells the user what was wrong.
     """
     module = sys.modules.get("botorch.exceptions.errors")
     botorch = () if module is None else (module.BotorchError,)

@@ -59,7 +59,7 @@ class Feasibility:
 
     @property
     def _rows(self) -> Safety:
-        """The same about one row of a trial."""
+        """The same restriction, for one row of a trial."""
         return Safety(self.level, self.confidence)
 
     def slack(self, X: Tensor) -> Tensor:

@@ -43,9 +43,10 @@ class LinearContextMean(Mean):
         r"""
         Args:
             context_dims: The context columns; negative ones count from the end.
-            slope: What the slopes begin with.
+            slope: The initial value of the slopes.
             slope_prior: A prior of the slopes.
-            falling: Whether the mean falls with the context: tests become harder.
+            falling: Whether the mean falls as the context rises, because tests become
+                harder.
             batch_shape: The batch shape of the model.
         """
         super().__init__()

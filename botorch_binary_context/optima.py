@@ -39,8 +39,8 @@ class OptimumDraws:
         losses: How much better the optimum is than the given parameters, in units of
             the goal (usually those of the latent function), ``num_draws x
             batch_shape``; never negative.
-        slopes: By how much the latent function rises along each context, from its lower
-            to its upper bound, at the given parameters,
+        slopes: The rise of the latent function along each context, from the context's
+            lower to its upper bound, at the given parameters,
             ``num_draws x batch_shape x m``.
     """
 
@@ -74,16 +74,16 @@ def draw_optima(
         num_draws: The number of functions, rounded up to a multiple of the model's
             draws of hyperparameters.
         seed: The seed of the draws.
-        num_contrasts: The number of draws, over all hyperparameters, of what the trials
-            observed; those of ``model.exact_posterior`` with as many and the same seed
-            are used again.
+        num_contrasts: The number of draws of the training contrasts, over all
+            hyperparameters. If ``model.exact_posterior`` was called with this number
+            and this seed, its draws are reused.
         steps: The step between the possible values of each parameter, ``d - m``
             numbers, zero for a continuous one; None if all are continuous.
         goal: What the parameters should be good at.
-        circles: The periodic parameters, counted from the first parameter: the way
-            uphill may cross their seam.
-        feasibility: Which parameters are feasible, in all contexts of the goal, if only
-            such are considered.
+        circles: The indices of the periodic parameters, counted from the first
+            parameter. A climb may cross the seam of these.
+        feasibility: If given, only parameters that are feasible in all contexts of the
+            goal are considered.
 
     Example:
         >>> averaged = AveragedGP(model)
@@ -163,14 +163,14 @@ class _Circles:
 def _walk(
     values_at: Callable[[Tensor], Tensor], x: Tensor, bounds: Tensor, steps: Tensor
 ) -> Tensor:
-    """Uphill from one possible value to the next, for parameters in steps."""
+    """Walk uphill from one possible value to the next, for parameters in steps."""
     moves = torch.diag(steps)[steps > 0]
     moves = torch.cat([torch.zeros_like(moves[:1]), moves, -moves])
     low, high = bounds
     for _ in range(MAX_STEPS if len(moves) else 0):
         around = x + moves.view(-1, *[1] * (x.ndim - 2), x.shape[-1])
         around = around.clamp(low, high)
-        best = values_at(around).argmax(dim=0, keepdim=True)  # the first is to stay
+        best = values_at(around).argmax(dim=0, keepdim=True)  # 0: stay
         if not bool(best.any()):
             break
         x = around.gather(0, best.unsqueeze(-1).expand_as(x))

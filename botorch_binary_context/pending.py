@@ -16,8 +16,8 @@ def expect_outcomes(model: LatentGP, pending: Tensor) -> LatentGP:
     r"""The model as if pending trials had come out as expected.
 
     A trial counts as passed if the posterior mean of its latent contrast is positive,
-    else as failed; with more than two outcomes, the most likely one is used. So the
-    next trials are chosen for what the pending ones will not already teach.
+    else as failed; with more than two outcomes, the most likely one is used. The next
+    trials are then chosen for what the pending ones will not reveal.
 
     Args:
         model: The model of the answered trials.

@@ -26,7 +26,7 @@ from torch.special import entr, erfcx, log_ndtr
 
 LEGENDRE_NODES = 24
 HERMITE_NODES = 32
-# The width of the Gaussian that follows the binary entropy H(Φ(f)) most closely.
+# The squared width of the Gaussian that follows the entropy H(Φ(f)) most closely.
 ENTROPY_WIDTH_SQUARED = math.pi * math.log(2.0) / 2.0
 
 
@@ -39,7 +39,7 @@ def legendre(
     Args:
         dtype: Their dtype.
         device: Their device.
-        number: How many.
+        number: The number of nodes.
     """
     nodes, weights = np.polynomial.legendre.leggauss(number)
     # A tensor made in inference mode could not be used with autograd later.
@@ -59,7 +59,7 @@ def hermite(
     Args:
         dtype: Their dtype.
         device: Their device.
-        number: How many.
+        number: The number of nodes.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(number)
     with torch.inference_mode(False):
@@ -72,8 +72,8 @@ def hermite(
 def normal_cdf(z: Tensor) -> Tensor:
     r"""``Φ(z)``, to full relative precision on the lower tail.
 
-    ``torch.special.ndtr`` takes the difference ``1 + erf(z / √2)`` there: no digit is
-    left at ``z = -9``.
+    ``torch.special.ndtr`` computes ``1 + erf(z / √2)`` there, which cancels: no digit
+    is left at ``z = -9``.
 
     Args:
         z: A tensor of any shape.
@@ -247,7 +247,7 @@ def entropy(probabilities: Tensor) -> Tensor:
         probabilities: The probability of each outcome, ``num_outcomes x ...``.
 
     Returns:
-        A tensor with the shape of one of them.
+        The entropies, ``...``.
     """
     return entr(probabilities).sum(dim=0)
 
@@ -255,7 +255,7 @@ def entropy(probabilities: Tensor) -> Tensor:
 def probit_entropy(h: Tensor) -> Tensor:
     r"""The entropy, in nats, of a Bernoulli variable with success probability ``Φ(h)``.
 
-    Accurate for any ``h``, also where ``Φ(h)`` rounds to one.
+    Accurate for any ``h``, even where ``Φ(h)`` rounds to one.
 
     Args:
         h: A tensor of any shape.
@@ -276,8 +276,8 @@ def _tilted_expectation(
     integrand is almost constant, so a few nodes are exact to rounding whatever the
     variance.
 
-    ``1 / G`` overflows where ``Z`` underflows, so they meet in an exponent: ``bump``
-    maps ``f`` and ``w = log(Z / G(f))`` to ``g(f) exp(w)``.
+    ``1 / G`` overflows where ``Z`` underflows, so they are combined in one exponent:
+    ``bump`` maps ``f`` and ``w = log(Z / G(f))`` to ``g(f) exp(w)``.
     """
     total = variance + ENTROPY_WIDTH_SQUARED
     center = mean * ENTROPY_WIDTH_SQUARED / total
@@ -300,7 +300,7 @@ def _weighted_probit_entropy(f: Tensor, w: Tensor) -> Tensor:
 def expected_probit_entropy(mean: Tensor, variance: Tensor) -> Tensor:
     r"""``E H(Φ(f))`` for ``f ~ N(mean, variance)``, by tilted Gauss-Hermite quadrature.
 
-    The approximation of [Houlsby2011bald]_ is the rule with one node.
+    The approximation of [Houlsby2011bald]_ is this rule with one node.
 
     Args:
         mean: The latent mean, of any shape.
@@ -321,9 +321,9 @@ def bernoulli_mutual_information(
     r"""The information, in nats, of one trial about its latent value.
 
     ``I(c, f) = H(E p(f)) - E H(p(f))`` with ``p(f) = γ + (1 - γ - λ) Φ(f)``, the
-    criterion of Bayesian active learning by disagreement [Houlsby2011bald]_, to
-    rounding without guesses and lapses and to about 1e-8 with them. For a duel,
-    ``mean`` and ``variance`` are those of the difference of the two values.
+    criterion of Bayesian active learning by disagreement [Houlsby2011bald]_. The result
+    is exact to rounding without guesses and lapses, and to about 1e-8 with them. For a
+    duel, ``mean`` and ``variance`` are those of the difference of the two values.
 
     Args:
         mean: The latent mean, of any shape.

@@ -42,10 +42,10 @@ class PsychometricDraws:
             contrast: The latent value.
 
         Returns:
-            A ``num_samples x batch_shape`` tensor. A draw whose slope has the other
-            sign than most draws, so that it is nowhere crossed in the right direction,
-            is infinite: on the harder side if it is passed in the middle, on the easier
-            side if not.
+            A ``num_samples x batch_shape`` tensor. If the slope of a draw has the
+            opposite sign of most draws, it never crosses the value in the right
+            direction, and its threshold is infinite: on the harder side if the draw is
+            above the value in the middle of the contexts, else on the easier side.
         """
         sign = self.slope.median(dim=0).values.sign()
         crossing = (contrast - self.intercept) / self.slope
@@ -62,7 +62,7 @@ class PsychometricDraws:
             credible: The probability of the interval.
 
         Returns:
-            The band, ``batch_shape`` each.
+            The median and the ends of the interval, ``batch_shape`` each.
         """
         ordered = self.threshold(contrast).sort(dim=0).values
         last = len(ordered) - 1
@@ -83,7 +83,8 @@ def draw_psychometric_functions(
         model: A model whose latent function is linear in the context, as those of
             :func:`psychometric_gp` are, without batch dimensions.
         space: The box of the trials, with one context.
-        parameters: Where to look, ``... x (d - m)``; not needed if there are none.
+        parameters: The parameters at which to draw, ``... x (d - m)``; not needed if
+            the space has none.
         num_samples: The number of draws.
         seed: The seed of the draws.
 
@@ -102,7 +103,7 @@ def draw_psychometric_functions(
         )
     if parameters is None:
         parameters = space.parameter_bounds[:1, :0].squeeze(0)
-    contrast_at_level(model, None)  # of pass/fail outcomes
+    contrast_at_level(model, None)  # raises unless outcomes are pass/fail
     ends = space.context_bounds  # 2 x 1
     with torch.no_grad():
         rows = space.join(parameters.to(ends).unsqueeze(-2), ends)

@@ -24,10 +24,10 @@ class TrialSpace:
 
     Attributes:
         space: The box of the rows of trials.
-        functional: What a trial observes: it says how many rows a trial has.
+        functional: What a trial observes, which determines its number of rows.
         context: The context of all trials, ``m`` numbers or, for a batch of models,
             ``batch_shape x m``; by default it is free.
-        constraints: What the rows of trials may be.
+        constraints: The constraints on the rows of trials.
 
     Example:
         >>> duels = TrialSpace(space, DIFFERENCE)
@@ -86,7 +86,7 @@ class TrialSpace:
         r"""Trials drawn uniformly, by torch's generator.
 
         Args:
-            shape: How many.
+            shape: The shape of the batch of trials.
 
         Returns:
             A ``shape x num_rows x d`` tensor.
@@ -99,7 +99,7 @@ class TrialSpace:
         r"""Trials of a scrambled Sobol sequence.
 
         Args:
-            n: How many.
+            n: The number of trials.
             seed: The seed of the scrambling.
 
         Returns:
