@@ -107,7 +107,7 @@ class BestOfGP(MixedGP):
 
     @property
     def num_options(self) -> int:
-        """``k``."""
+        """The number of settings in a contest, ``k``."""
         likelihood: Any = self.kinds[-1]
         return likelihood.num_options
 

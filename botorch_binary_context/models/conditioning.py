@@ -1,5 +1,5 @@
 r"""
-Models given more trials, which start from what a model of fewer has found.
+Conditioning of a model on more trials, starting from its present posterior.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from botorch_binary_context.models.validation import check_new_trials
 class ConditionedModel(TrialModel, FantasizeMixin):
     r"""A model that can be conditioned on further trials.
 
-    The new model starts from what this one has found.
+    The posterior of the new model is searched for from that of this one.
     """
 
     def fantasize(
@@ -87,8 +87,8 @@ class ConditionedModel(TrialModel, FantasizeMixin):
     def grow(self, observations: Observations) -> Self:
         r"""The same as :meth:`condition_on_observations`, at less cost.
 
-        The hyperparameters are not copied: both models have the same, and neither is to
-        be changed.
+        The hyperparameters are not copied: both models share them, so do not change
+        either model's.
 
         Args:
             observations: Trials of one of the model's kinds.
@@ -143,7 +143,7 @@ class ConditionedModel(TrialModel, FantasizeMixin):
         if self._original_train_inputs is not None:
             original = extend(self._original_trials, X)
             model._original_trials = tuple(part.detach() for part in original)
-        start = self._start  # if this model was not asked anything
+        start = self._start  # if no posterior was computed yet
         if self._approximation is not None:
             start = self._approximation.start
         if start is not None:
@@ -179,7 +179,7 @@ class ConditionedModel(TrialModel, FantasizeMixin):
     def _keep_samples(
         self, kind: int, count: int
     ) -> dict[tuple[int, int], tuple[Tensor, Tensor]]:
-        """Draws for a model with more trials, and which of its trials they know."""
+        """Draws for a model with more trials, and marks of the trials they include."""
         draws = dict(self._warm_samples)
         for key, samples in self._samples.items():
             draws[key] = self._everything(), samples.values

@@ -14,13 +14,12 @@ from torch import Tensor
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.errors import quote
 
-# How much longer or shorter a combination may be than the parameters.
+# The most by which the combinations may stretch or shrink the parameters.
 MAX_STRETCH = 1e6
 
 
 def center_contexts(space: ContextSpace) -> Normalize:
-    r"""An input transform that maps parameters to the unit cube and contexts to [-1,
-    1].
+    r"""An input transform of parameters to the unit cube, and of contexts to [-1, 1].
 
     Args:
         space: The box of the trials.
@@ -40,9 +39,9 @@ class CombineParameters(InputTransform):
 
     A kernel with a lengthscale for each column works best where each column acts on its
     own. Where parameters act together, as the sphere and cylinder of a lens do,
-    combinations of them are better columns. They have the same unit and so the same
-    width ``w``: the geometric mean of the parameters' ranges. The center of the box is
-    mapped to zero.
+    combinations of them are better columns. They share one unit and so one width ``w``:
+    the geometric mean of the parameters' ranges. The center of the box is mapped to
+    zero.
 
     Example:
         >>> # The spherical equivalent S + C / 2, and the rest of the cylinder.

@@ -1,5 +1,5 @@
 r"""
-Default kernels, with priors that few trials cannot overrule.
+Default kernels, with priors that a few trials cannot overrule.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ PEAK_HEIGHT, PEAK_WIDTH = 1.75, 0.2
 PEAK_OUTPUTSCALE = 2.0
 # How many peaks one parameter has, and how often that is doubled for more.
 FEWEST_PEAKS, MOST_DOUBLINGS = 32, 3
-# The same if nothing is known about the columns.
+# The same standard deviation if nothing is known about the columns.
 GENERAL_LENGTHSCALE_SPREAD = 0.7
 GENERAL_OUTPUTSCALE = 4.0
 GENERAL_OFFSET_VARIANCE = 4.0
-# The median for duels, since preferences change more slowly: chosen on public choices
-# and simulated raters (``python -m benchmarks run answers`` has others).
+# The median for duels, since preferences change more slowly. It was chosen on public
+# choice data and simulated raters; ``python -m benchmarks run answers`` uses others.
 DUEL_LENGTHSCALE = 1.2
 
 
@@ -57,8 +57,8 @@ def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
     Outcomes of one bit say little about hyperparameters. So lengthscales, for inputs in
     the unit cube, grow with the square root of the dimension as in BoTorch's models,
     but are shorter and vary less: where nearly all tests fail, BoTorch's become so long
-    that no peak is expected except in a corner. The output scale says how certain
-    outcomes become at the best and the worst points: latent standard deviations of one
+    that no peak is expected except in a corner. The output scale determines how certain
+    outcomes become at the best and the worst points: latent standard deviations are one
     to four.
 
     Args:
@@ -118,7 +118,7 @@ def scale_covar_module(kernel: Kernel, outputscale: float) -> ScaleKernel:
 
     Args:
         kernel: The kernel to scale.
-        outputscale: The median of the prior, at which the scale begins.
+        outputscale: The median of the prior, which is also the initial scale.
 
     Returns:
         The scaled kernel.
@@ -240,10 +240,10 @@ def varying_slope_covar_module(
 
 
 def offset_covar_module(variance: float, batch_shape: torch.Size) -> ConstantKernel:
-    r"""A constant added to the latent function, whose size is not learned.
+    r"""A constant added to the latent function, whose prior variance is not learned.
 
     Args:
-        variance: How far from zero it may be.
+        variance: The prior variance of the constant.
         batch_shape: The batch shape of the model.
     """
     offset = ConstantKernel(batch_shape=batch_shape)

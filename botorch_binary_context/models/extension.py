@@ -34,15 +34,13 @@ def hyperparameters_of(model: LatentGP) -> list[Tensor]:
 
 
 def valid_start(model: LatentGP) -> Start | None:
-    r"""The starting point of a model's approximation, without parts that are out of
-    date.
+    r"""The start of a model's approximation, without outdated parts.
 
     Args:
         model: The model.
 
     Returns:
-        Its start, without the former approximation if the hyperparameters are others
-        now.
+        Its start, without the former approximation if the hyperparameters have changed.
     """
     start = model._start
     if start is None or start.former is None:

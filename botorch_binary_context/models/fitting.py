@@ -26,11 +26,11 @@ from torch import Tensor
 from botorch_binary_context.models.small_objective import SmallObjective, is_soft
 from botorch_binary_context.numerics.descent import minimize_each
 
-# Ends of L-BFGS-B that are not failures: converged, or out of iterations.
+# Exit codes of L-BFGS-B that are not failures: converged, or out of iterations.
 FINE = (0, 1)
 # Bounds of the logarithms of hyperparameters that the data do not limit.
 WIDEST_LOG = 12.0
-# What the evidence of a model of a batch may still hope to gain at the end of its fit.
+# The fit of one model in a batch ends when its log evidence can gain no more than this.
 HOPE = 1e-5
 
 
@@ -49,7 +49,7 @@ def fit(
     optimizer_kwargs: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> MarginalLogLikelihood:
-    r"""Maximize a marginal likelihood; what ``fit_gpytorch_mll`` does.
+    r"""Maximize a marginal likelihood; ``fit_gpytorch_mll`` calls this.
 
     Args:
         mll: The marginal likelihood of a model of this package.
@@ -106,7 +106,7 @@ def _climb(mll: Any, options: Mapping[str, Any] | None) -> bool:
 
 
 def _climb_each(loss: _Loss, begin: np.ndarray, bounds: np.ndarray) -> bool:
-    """Search for each model of a batch by itself; whether all ended well."""
+    """Fit each model of a batch by itself, and return whether all fits succeeded."""
     small = loss.small
     if small is None or small.number == 1:
         return False

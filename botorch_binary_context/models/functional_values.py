@@ -65,12 +65,12 @@ class FunctionalValues:
 
     @cached_property
     def prior_mean(self) -> Tensor:
-        """``batch_shape x T``."""
+        """The prior mean, ``batch_shape x T``."""
         return self.functional(self.model.prior_mean(self.rows))
 
     @cached_property
     def prior_variance(self) -> Tensor:
-        """``batch_shape x T``."""
+        """The prior variance, ``batch_shape x T``."""
         return self.model.prior_variance(self.rows, self.functional)
 
     def mean(self) -> Tensor:
@@ -174,7 +174,7 @@ def compute_beside(candidates: FunctionalValues, other: FunctionalValues) -> Ten
     r"""The covariances with the training data and with other values by one product.
 
     Args:
-        candidates: ``T`` values, which keep those with the training data.
+        candidates: ``T`` values; their covariances with the training data are cached.
         other: ``M`` values of the same model.
 
     Returns:

@@ -79,7 +79,7 @@ def expand_model(model: LatentGP, number: int) -> LatentGP:
 
     Args:
         model: The model.
-        number: How often.
+        number: The number of copies.
 
     Returns:
         A model with batch shape ``number x batch_shape``.
@@ -141,7 +141,8 @@ def _choose(u: Tensor, log_weights: Tensor) -> Tensor:
 class _Coordinates:
     """The free hyperparameters of a model, as numbers without bounds.
 
-    These are the logarithm for a lower bound only, and the log odds for two bounds.
+    A hyperparameter with only a lower bound enters by its logarithm, one with two
+    bounds by its log odds.
     """
 
     names: tuple[str, ...]

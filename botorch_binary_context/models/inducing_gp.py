@@ -36,11 +36,11 @@ from botorch_binary_context.numerics.batching import fold
 from botorch_binary_context.numerics.covariance import covariance
 
 INDUCING_POINTS = 256
-# The most rows from which inducing points are chosen.
+# The maximum number of rows from which inducing points are chosen.
 MAX_CANDIDATES = 4096
-# The most trials from which hyperparameters are learned.
+# The maximum number of trials from which hyperparameters are learned.
 MAX_FIT_TRIALS = 600
-# Trials whose covariances with the inducing points are computed at once.
+# The number of trials whose covariances with the inducing points are computed at once.
 CHUNK = 4096
 
 
@@ -76,7 +76,7 @@ class InducingGP(LatentGP):
             train_Y: Their labels, ``n x 1``.
             likelihood: By default a ``ProbitLikelihood`` of trials and a
                 ``PreferenceLikelihood`` of duels.
-            inducing_points: The most inducing points.
+            inducing_points: The maximum number of inducing points.
             covar_module: The kernel of the latent function. By default a squared
                 exponential with priors, for inputs in the unit cube.
             mean_module: The prior mean of the latent function, by default zero.
@@ -175,7 +175,7 @@ class InducingGP(LatentGP):
     def custom_fit(
         self, mll: MarginalLogLikelihood, **kwargs: Any
     ) -> MarginalLogLikelihood:
-        r"""Learn hyperparameters from some hundred trials, evenly spread over all.
+        r"""Learn hyperparameters from several hundred trials, spread evenly over all.
 
         Args:
             mll: An ``ApproximateMarginalLogLikelihood`` of this model.
@@ -233,7 +233,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 def _evenly_spaced(number: int, most: int, device: torch.device) -> Tensor:
-    """At most so many indices, evenly spread over all."""
+    """At most ``most`` indices, spread evenly over all."""
     count = min(number, most)
     return (torch.arange(count, device=device) * number) // max(count, 1)
 

@@ -4,8 +4,9 @@ The Gaussian process model behind pass/fail outcomes, duels, and both together.
 Three objects make a model of a latent function ``f``: what a trial observes of it (a
 :mod:`functional <botorch_binary_context.functionals>`), how it is answered (a
 :mod:`likelihood <botorch_binary_context.likelihoods>`), and how the posterior is
-approximated (an :mod:`inference <botorch_binary_context.inference>`). One class holds
-the data and gives the posterior of any functional of ``f``, for all of them.
+approximated (an :mod:`inference <botorch_binary_context.inference>`). For all
+combinations of these, one class holds the data and gives the posterior of any
+functional of ``f``.
 """
 
 from __future__ import annotations

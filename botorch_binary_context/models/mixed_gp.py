@@ -24,10 +24,10 @@ from botorch_binary_context.models.observations import Observations
 class MixedGP(LatentGP):
     r"""A model of pass/fail outcomes and duels about one latent function.
 
-    All trials share one posterior: duels say what is better than what, outcomes also
-    how good it is. Candidates of acquisition functions, labels and fantasies are trials
-    of one kind: the first, unless :meth:`asking` selects another. ``suggest`` selects
-    the kind that its rule is for.
+    All trials share one posterior: duels tell which of two settings is better, outcomes
+    also how good they are. Candidates of acquisition functions, labels and fantasies
+    are trials of one kind: the first, unless :meth:`asking` selects another.
+    ``suggest`` selects the kind that its rule is for.
 
     Example:
         >>> outcomes = Observations(X, Y, ProbitLikelihood(guess_rate=0.5))

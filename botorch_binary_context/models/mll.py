@@ -41,7 +41,7 @@ class ApproximateMarginalLogLikelihood(MarginalLogLikelihood):
 
     @property
     def inference(self) -> Inference:
-        """The inference whose evidence this is."""
+        """The inference that computes the evidence."""
         return self.model.inference
 
     def forward(

@@ -24,7 +24,8 @@ from botorch_binary_context.category_kernel import CategoryKernel
 from botorch_binary_context.likelihoods.priors import BetaPrior
 from botorch_binary_context.models.priors import PooledLogNormalPrior
 
-# Standard deviations of the prior of log lengthscales: common to all, and of each.
+# Standard deviations of the prior of log lengthscales: of their common part, and of
+# each one's own part.
 COMMON_SPREAD, OWN_SPREAD = 0.4, 0.25
 SHORTEST = 0.025
 # The Beta prior of the correlation of two categories.
@@ -33,7 +34,7 @@ CORRELATION_PRIOR = (4.0, 2.0)
 
 @dataclass(frozen=True)
 class Columns:
-    r"""What the columns of the parameters are.
+    r"""The kinds of the columns of the parameters.
 
     Attributes:
         numbers: Columns of numbers, in [0, 1].
@@ -57,10 +58,10 @@ class Columns:
         return len(self.numbers) + len(self.circles) + one_hot
 
     def shift(self, by: int) -> Columns:
-        r"""The same columns behind others.
+        r"""The same columns, moved behind other columns.
 
         Args:
-            by: The number of the others.
+            by: The number of columns in front.
         """
 
         def moved(columns: Sequence[int]) -> tuple[int, ...]:
@@ -79,7 +80,7 @@ def pooled_covar_module(
     r"""The product of a kernel of each kind of columns, with unit variance.
 
     Args:
-        columns: What the columns are.
+        columns: The kinds of the columns.
         kernel_class: The kernel of numbers.
         lengthscale: The median of the prior of their lengthscales.
         batch_shape: The batch shape of the model.
@@ -122,7 +123,7 @@ def _numbers(
 def _circles(
     columns: tuple[int, ...], lengthscale: float, batch_shape: torch.Size
 ) -> Kernel:
-    """``exp(-2 Σ sin²(π (x - x')) / λ)``, as smooth as numbers where both are near."""
+    """``exp(-2 Σ sin²(π (x - x')) / λ)``, as smooth as that of numbers nearby."""
     # Near zero this is exp(-(x - x')² / (2 l²)) with λ = (2 π l)².
     scale = (2 * math.pi * lengthscale) ** 2
     spread = 2 * math.hypot(COMMON_SPREAD, OWN_SPREAD)

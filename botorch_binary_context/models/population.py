@@ -46,7 +46,7 @@ class PopulationMean(Mean):
     r"""The mean function of a population: a base mean plus ``k(z, Z) w``.
 
     Attributes:
-        base: The mean that it is added to.
+        base: The mean to which the learned part is added.
         kernel: The kernel ``k``, as it was when the mean was learned.
     """
 
@@ -56,7 +56,7 @@ class PopulationMean(Mean):
     def __init__(self, base: Mean, kernel: Kernel, points: Tensor) -> None:
         r"""
         Args:
-            base: The mean that it is added to.
+            base: The mean to which the learned part is added.
             kernel: The kernel ``k``; a copy is kept.
             points: ``Z``, transformed points, ``m x d``.
         """
@@ -79,7 +79,7 @@ class PopulationMean(Mean):
         return base + self.learned(x)
 
     def learned(self, x: Tensor) -> Tensor:
-        r"""What was learned, beyond the base.
+        r"""The learned part of the mean, without the base.
 
         Args:
             x: A ``... x q x d`` tensor.
@@ -90,7 +90,7 @@ class PopulationMean(Mean):
         return covariance(self.kernel, x, self.points) @ self.weights
 
     def fit(self, values: Tensor) -> None:
-        r"""Fit given values at the points, on top of those of the base.
+        r"""Fit the learned part of the mean to values at the points.
 
         Args:
             values: A tensor of ``m`` numbers.
@@ -103,12 +103,12 @@ class PopulationMean(Mean):
 
 @dataclass(frozen=True, eq=False)
 class PopulationPrior:
-    r"""What was learned from earlier subjects.
+    r"""A prior for the next subject, learned from earlier subjects.
 
     Attributes:
-        parameters: The hyperparameters of the population, in the form in which models
-            keep them, by their names in a model.
-        num_subjects: How many subjects they were learned from.
+        parameters: The raw hyperparameters of the population, by their names in a
+            model.
+        num_subjects: The number of subjects they were learned from.
         mean: The mean function of the population, if it was learned.
     """
 
@@ -143,7 +143,7 @@ class PopulationPrior:
             mean = deepcopy(self.mean).to(model.train_targets)
             mean.base = model.mean_module
             model.mean_module = mean
-        model.train()  # forgets what was computed
+        model.train()  # drops what was computed
         return model.eval()
 
 
@@ -152,7 +152,7 @@ def _center_priors(model: LatentGP) -> None:
     priors: list[Any] = list(model.named_priors())
     for path, module, prior, get, put in priors:
         if not isinstance(prior, LogNormalPrior | PooledLogNormalPrior):
-            continue  # of a rate
+            continue  # the prior of a rate
         center = get(module).detach().log()
         own = LogNormalPrior(center, torch.full_like(center, OWN_SPREAD))
         module.register_prior(path.rpartition(".")[2], own, get, put)
@@ -238,7 +238,7 @@ def _shared_parameters(groups: list[LatentGP]) -> dict[str, Parameter]:
 
 
 def _learn(groups: list[LatentGP], parameters: dict[str, Parameter]) -> None:
-    """Maximize the evidence of all subjects together, and the prior once."""
+    """Maximize the evidence of all subjects together; the prior counts once."""
     model = groups[0]
     free = [name for name, p in parameters.items() if p.requires_grad]
     fixed = [name for name in parameters if name not in free]

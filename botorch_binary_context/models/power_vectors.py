@@ -83,7 +83,7 @@ class PowerVectors(InputTransform):
 
     @property
     def center(self) -> Tensor:
-        """The power vector that goes to zero: no astigmatism, the middle ``M``."""
+        """The power vector that is mapped to zero: no astigmatism, the middle ``M``."""
         middle = (self.low + self.width / 2)[:2]
         M = middle[0] + middle[1] / 2
         return torch.stack([M, torch.zeros_like(M), torch.zeros_like(M)])

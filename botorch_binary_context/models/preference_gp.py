@@ -60,8 +60,8 @@ class PreferenceGP(LatentGP):
         Args:
             train_X: The duels, ``batch_shape x n x 2 x d``; ``n`` may be zero.
             train_Y: Their outcomes, ``batch_shape x n x 1``: 1 where the first row of
-                the pair is preferred, 0 where the second is; with a
-                ``TiesLikelihood`` 2, and 1 for ties.
+                the pair is preferred, 0 where the second is. With a ``TiesLikelihood``,
+                2 where the first row is preferred, 1 for a tie.
             likelihood: By default a ``PreferenceLikelihood``.
             covar_module: The kernel of the value function. By default a squared
                 exponential with priors, for inputs in the unit cube.
@@ -171,8 +171,8 @@ class PreferenceLaplaceGP(PreferenceGP):
         Args:
             train_X: The duels, ``batch_shape x n x 2 x d``; ``n`` may be zero.
             train_Y: Their outcomes, ``batch_shape x n x 1``: 1 where the first row of
-                the pair is preferred, 0 where the second is; with a
-                ``TiesLikelihood`` 2, and 1 for ties.
+                the pair is preferred, 0 where the second is. With a ``TiesLikelihood``,
+                2 where the first row is preferred, 1 for a tie.
             likelihood: By default a ``PreferenceLikelihood``.
             covar_module: The kernel of the value function, as in
                 :class:`PreferenceGP`.

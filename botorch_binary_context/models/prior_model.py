@@ -60,10 +60,10 @@ class PriorModel(ConditionedModel):
         return any(isinstance(known, ContestLikelihood) for known in self.kinds)
 
     def draw_shared_noise(self, values: Tensor) -> Tensor:
-        r"""Contrasts of functions at the training trials, with noise that trials share.
+        r"""Add a draw of the noise that training trials share to their contrasts.
 
         Args:
-            values: The contrasts, ``... x n``.
+            values: The contrasts of drawn functions, ``... x n``.
 
         Returns:
             A tensor of the same shape.

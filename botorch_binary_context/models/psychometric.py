@@ -37,7 +37,8 @@ from botorch_binary_context.models.defaults import (
 )
 from botorch_binary_context.peaks import PeakMean
 
-# For contexts in [-1, 1].
+# The prior of the slope, for contexts in [-1, 1]: its median, and its standard
+# deviation in the logarithm.
 SLOPE, SLOPE_SPREAD = 6.0, 0.5
 _KERNELS = {
     "constant": psychometric_covar_module,
@@ -63,12 +64,12 @@ def psychometric_gp(
     r"""A model of a psychometric function that the parameters shift.
 
     Its priors assume that the contexts go from tests that are too hard to tests that
-    are too easy: from one end of the range to the other ``f`` rises by about 12, with a
-    factor of 1.6 either way. The parameters change ``f`` by about 3 around an offset
-    that is not known, and a peak may be as narrow as a third of the box. Slope, size
-    and lengthscales should be learned as trials come in (:func:`should_learn` is a
-    schedule for that). Parameters that act together, as sphere and cylinder of a lens
-    do, can be replaced by ``combinations`` that do not
+    are too easy: from one end of the range to the other ``f`` rises by about 12, give
+    or take a factor of 1.6. The parameters change ``f`` by about 3 around an unknown
+    offset, and a peak may be as narrow as a third of the box. The slope, the scales and
+    the lengthscales should be learned during the experiment (:func:`should_learn` is a
+    schedule for that). Parameters that act together, as the sphere and cylinder of a
+    lens do, can be replaced by ``combinations`` that do not
     (:data:`~botorch_binary_context.problems.refraction.POWER_VECTOR` for a lens).
 
     Args:
@@ -158,7 +159,8 @@ def _check_space(space: ContextSpace, train_X: Tensor) -> None:
 def should_learn(num_trials: int) -> bool:
     r"""Whether to learn hyperparameters after this many trials.
 
-    At 10 trials, then every 5 to 30, every 10 to 60, and every 15 from there on.
+    Learn after 10 trials, then every 5 trials up to 30, every 10 up to 60, and every 15
+    from there on.
 
     Args:
         num_trials: The number of trials so far.

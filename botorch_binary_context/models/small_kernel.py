@@ -82,7 +82,7 @@ class Term:
     Attributes:
         matrix: ``A``, ``B x m x m``; None for ones.
         scales: The raw scales.
-        smooth: ``k``; None for one.
+        smooth: ``k``; None for a constant 1.
     """
 
     matrix: Array | None
@@ -122,7 +122,8 @@ class EvaluatedTerm:
 
     Attributes:
         term: The term.
-        models: The models at whose hyperparameters it is, ``b``.
+        models: The indices of the models at whose hyperparameters it is evaluated,
+            ``b``.
         scale: The product of its scales, ``b``.
         base: The term without its scales, ``b x m x m``; None for ones.
         slope: The derivatives of the smooth function in squared distances,
@@ -150,7 +151,8 @@ class EvaluatedTerm:
         Args:
             weights: The weights, ``b x m x m``.
             values: The hyperparameters.
-            slopes: Gets those of hyperparameters that are learned.
+            slopes: The slopes in the hyperparameters that are learned, which are
+                updated in place.
         """
         learned = [raw for raw in self.term.scales if id(raw) in slopes]
         if learned:
@@ -193,7 +195,7 @@ class _Sum:
         matrix: Array | None,
         scales: tuple[Tensor, ...],
     ) -> bool:
-        """Add the terms of a kernel; whether it is made of known ones."""
+        """Add the terms of a kernel, and return whether all of them are known."""
         if kernel.active_dims is not None:
             X = X.index_select(-1, kernel.active_dims)
         while type(kernel) is ScaleKernel:  # which takes over the columns of its base

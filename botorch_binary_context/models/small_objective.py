@@ -1,9 +1,9 @@
 r"""
 The marginal likelihoods of models of few trials, and their slopes, in NumPy.
 
-A fit evaluates them some ten to twenty times. At some tens of trials almost all of the
-time of a general evaluation of one model goes into calls, and much of that of a batch
-into moving arrays that do not fit into the caches.
+A fit evaluates them ten to twenty times. With a few dozen trials, a general evaluation
+of one model spends almost all of its time on function calls, and one of a batch much of
+it on moving arrays that do not fit into the caches.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ from botorch_binary_context.likelihoods.probit_terms import Array, ProbitTerms
 from botorch_binary_context.models.priors import PooledLogNormalPrior
 from botorch_binary_context.models.small_kernel import Term, Values, find_terms
 
-# Maps the values of a hyperparameter to their log densities and slopes, by models.
+# Maps the values of a hyperparameter to their log densities and slopes, for each model.
 Density = Callable[[Array], tuple[Array, Array]]
-# Entries of covariances that are evaluated together, and still fit into the caches.
+# The number of covariance entries that are evaluated together, which fit into the
+# caches.
 CELLS_AT_ONCE = 2**15
-# The most squared differences of trials that are kept, a quarter of a gigabyte.
+# The maximum number of squared differences of trials to keep: a quarter of a gigabyte.
 MAX_CELLS = 2**25
 
 
 def is_soft(constraint: object) -> bool:
-    r"""Whether a constraint is a lower bound that a soft threshold keeps.
+    r"""Whether a constraint is a lower bound that a softplus enforces.
 
     Args:
         constraint: The constraint of a raw parameter, or None.
 
     Returns:
-        Whether its logarithm above the bound is a coordinate.
+        Whether fits use the logarithm of the distance from the bound.
     """
     return isinstance(constraint, GreaterThan) and isinstance(
         constraint._transform, Softplus
@@ -65,7 +66,7 @@ class SmallObjective:
         terms: The terms of the kernel.
         fixed: The values of hyperparameters that are not learned, ``B x k``.
         lowest: The lower bounds of those that are learned, in the order of the vector.
-        columns: Which of the numbers of a model they are.
+        columns: The places of each raw parameter in the vector of a model.
         densities: The priors, by the identity of the raw parameters.
         num_rows: The number of rows of each model.
         start: Where the next search begins, ``B x n x k``.
@@ -85,16 +86,16 @@ class SmallObjective:
 
     @classmethod
     def of(cls, mll: Any, parameters: Sequence[Tensor]) -> SmallObjective | None:
-        r"""The objective of a marginal likelihood, if it is one that is known here.
+        r"""The objective of a marginal likelihood, if it is supported here.
 
         Args:
             mll: The marginal likelihood.
-            parameters: The raw hyperparameters that are learned, all of them kept
-                above a bound by a soft threshold.
+            parameters: The raw hyperparameters that are learned, all of them kept above
+                a bound by a softplus.
 
         Returns:
-            The objective; None if a part of the model is not known here, or if models
-            of a batch share what is learned.
+            The objective; None if a part of the model is not supported here, or if the
+            models of a batch share hyperparameters that are learned.
         """
         model = mll.model
         functional = model.functional
@@ -146,8 +147,8 @@ class SmallObjective:
             models: The indices of the models they belong to, ``b``.
 
         Returns:
-            The values, ``b``, and the slopes in ``x``, ``b x p``; not numbers where
-            a posterior was not found.
+            The values, ``b``, and the slopes in ``x``, ``b x p``; NaN where no
+            posterior was found.
         """
         at_once = max(1, CELLS_AT_ONCE // self.num_rows**2)
         if len(models) <= at_once:
@@ -159,7 +160,7 @@ class SmallObjective:
         values, slopes = zip(*parts, strict=True)
         return np.concatenate(values), np.concatenate(slopes)
 
-    @np.errstate(all="ignore")  # what is not finite is not found
+    @np.errstate(all="ignore")  # not finite means not found
     def _evaluate(self, x: Array, models: Array) -> tuple[Array, Array]:
         """The values and slopes of a few models."""
         above = np.exp(x)
@@ -218,7 +219,7 @@ class SmallObjective:
         r"""A vector of all hyperparameters, split by models.
 
         Args:
-            vector: All that is learned, parameter by parameter.
+            vector: All hyperparameters that are learned, parameter by parameter.
 
         Returns:
             ``B x p``.
@@ -242,7 +243,7 @@ class SmallObjective:
 
 
 def _find_columns(parameters: Sequence[Tensor], number: int) -> dict[int, slice]:
-    """Where the parts of parameters stand among the numbers of each model."""
+    """The places of each parameter in the vector of a model."""
     columns = {}
     end = 0
     for parameter in parameters:
@@ -253,7 +254,7 @@ def _find_columns(parameters: Sequence[Tensor], number: int) -> dict[int, slice]
 
 
 def _is_feasible(rows: Tensor, targets: Tensor, batch_shape: torch.Size) -> bool:
-    """Whether data are those of few trials, of each model of a batch."""
+    """Whether each model of a batch has data of its own, of few trials."""
     if rows.shape[:-2] != batch_shape or targets.shape[:-1] != batch_shape:
         return False
     *_, size, dim = rows.shape
@@ -263,7 +264,7 @@ def _is_feasible(rows: Tensor, targets: Tensor, batch_shape: torch.Size) -> bool
 
 
 def _others(model: Any) -> list[Tensor]:
-    """The parameters of a model beside those of its kernel."""
+    """The parameters of a model other than those of its kernel."""
     inside = {id(p) for p in model.covar_module.parameters()}
     return [p for p in model.parameters() if id(p) not in inside]
 
@@ -288,7 +289,7 @@ def _constrained(
 
 
 def _find_densities(model: Any) -> list[tuple[int, Density]] | None:
-    """The priors of a model, with the parameters they are about."""
+    """The priors of a model, with the identities of their parameters."""
     found = []
     for name, module, prior, closure, _ in model.named_priors():
         label = name.rpartition(".")[2].removesuffix("_prior")

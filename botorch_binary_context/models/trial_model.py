@@ -46,9 +46,10 @@ class TrialModel(GPyTorchModel, GP):
     _asked: int
     _approximation: GaussianApproximation | None
     _start: Start | None
-    # The hyperparameters of the approximation that is there or that began.
+    # The hyperparameters at which the present or the former approximation was computed.
     _kept: list[Tensor]
-    # Draws from the true posterior, and those of a part of the trials: of which.
+    # Draws from the true posterior; and draws to start from, with marks of the trials
+    # that they include.
     _samples: dict[tuple[int, int], ContrastSamples]
     _warm_samples: dict[tuple[int, int], tuple[Tensor, Tensor]]
 
@@ -127,7 +128,7 @@ class TrialModel(GPyTorchModel, GP):
         r"""The same model with a larger batch of the same trials.
 
         Args:
-            shape: What to put in front of the batch shape.
+            shape: The dimensions to put in front of the batch shape.
 
         Returns:
             A copy of the model with batch shape ``shape x batch_shape``.
@@ -163,7 +164,7 @@ class TrialModel(GPyTorchModel, GP):
 
     @_original_trials.setter
     def _original_trials(self, trials: tuple[Tensor, ...]) -> None:
-        # BoTorch knows one tensor of inputs.
+        # BoTorch expects one tensor of inputs.
         original: Any = trials[0] if len(trials) == 1 else trials
         self._original_train_inputs = original
 
@@ -200,7 +201,7 @@ class TrialModel(GPyTorchModel, GP):
     def custom_fit(
         self, mll: MarginalLogLikelihood, **kwargs: Any
     ) -> MarginalLogLikelihood:
-        r"""What ``fit_gpytorch_mll`` calls.
+        r"""Learn the hyperparameters; ``fit_gpytorch_mll`` calls this.
 
         Args:
             mll: A marginal likelihood of this model.
@@ -212,7 +213,7 @@ class TrialModel(GPyTorchModel, GP):
         return fit(mll, **kwargs)
 
     def _copy_without_data(self) -> Self:
-        """A copy of the hyperparameters; the data are set after it."""
+        """A copy with the hyperparameters but without data."""
         data = self.train_inputs, self.train_targets, self._original_train_inputs
         self.train_inputs, self.train_targets = (), None  # pyright: ignore
         self._original_train_inputs = None

@@ -73,7 +73,7 @@ def check_batch_shape(kernel_shape: torch.Size, batch_shape: torch.Size) -> None
 
 
 def check_dtypes(train_X: Tensor, train_Y: Tensor) -> None:
-    """Check that both are floating point of one kind; warn in single precision."""
+    """Check that both share a floating point dtype; warn in single precision."""
     if train_X.dtype != train_Y.dtype or not train_X.is_floating_point():
         raise InputDataError(
             "Expected ``train_X`` and ``train_Y`` to share a floating point dtype, but "
@@ -170,7 +170,7 @@ def check_inputs(X: Tensor, name: str = "train_X") -> None:
 def check_outcomes(
     Y: Tensor, likelihood: OutcomeLikelihood, name: str = "train_Y"
 ) -> None:
-    """Check that all labels are outcomes that a likelihood knows, and possible."""
+    """Check that all labels are possible outcomes of a likelihood."""
     check_labels(Y, name, likelihood.num_outcomes)
     if likelihood.num_outcomes == 2 or not Y.numel():
         return
@@ -209,7 +209,7 @@ def check_targets(
 
 
 def check_labels(Y: Tensor, name: str = "train_Y", num_outcomes: int = 2) -> None:
-    """Check that all labels are whole numbers below that of the outcomes."""
+    """Check that all labels are whole numbers from 0 to ``num_outcomes - 1``."""
     label = Y.round()
     wrong = (label != Y) | (label < 0) | (label >= num_outcomes)
     if bool(wrong.any()):
