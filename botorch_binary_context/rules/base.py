@@ -29,14 +29,16 @@ from botorch_binary_context.numerics.walks import walk
 from botorch_binary_context.pending import check_pending, expect_outcomes
 from botorch_binary_context.trials import TrialSpace
 
-# Quasi-random points come in this many sets, so that their neighbors are found once.
+# Quasi-random points come in this many sets, so that the neighbors in each set are
+# found only once.
 NUM_POINT_SETS = 8
 COARSE_GAIN = 1e-6
 COARSE_EVALUATIONS = 40
-# Contexts among which parameters should be safe and feasible in one.
+# The number of contexts in at least one of which parameters should be safe and
+# feasible.
 NUM_CONTEXTS = 16
-# Random trials among which the first safe one is taken, and the steps of a random walk
-# if none is.
+# The number of random trials of which the first safe one is taken; also the number of
+# steps of the random walk if none is safe.
 NUM_RANDOM_TRIALS = 512
 NUM_STEPS = 16
 NUM_SAFE_STARTS = 4
@@ -95,7 +97,7 @@ class Selection:
 
     @property
     def _trial_dim(self) -> int:
-        """The dimension along which trials are, in the layout of ``train_X``."""
+        """The dimension of the trials in the layout of ``train_X``."""
         return -self.answered_model.functional.trial_dim - 1
 
     @cached_property
@@ -194,7 +196,7 @@ class Selection:
         Args:
             score: Maps ``r x batch_shape x num_sides x (d - m)`` parameters to
                 ``r x batch_shape`` values.
-            num_sides: How many sides: two of a duel.
+            num_sides: The number of sides: two for a duel.
             options: The effort of the search.
 
         Returns:
@@ -224,14 +226,14 @@ class Selection:
         return torch.stack([self.slack(part) for part in trials]).amax(dim=0)
 
     def slack(self, trials: Tensor) -> Tensor:
-        r"""The slack of trials: by how much they are safe and feasible.
+        r"""The slack of trials: the margin by which they are safe and feasible.
 
         Args:
             trials: ``r x batch_shape x num_rows x d`` trials.
 
         Returns:
-            A ``r x batch_shape`` tensor, negative where they are not; infinite if there
-            is no such restriction.
+            An ``r x batch_shape`` tensor, negative where they are not; infinite if
+            trials are not restricted in this way.
         """
         slack = trials.new_full(trials.shape[:-2], torch.inf)
         if self.safe is not None:
@@ -253,7 +255,7 @@ class Selection:
     ) -> Tensor:
         r"""A random trial, uniformly among the safe and feasible ones.
 
-        If none of many draws is allowed, a random walk from the safest trial draws from
+        If none of many draws is allowed, a random walk from the safest trial explores
         the small allowed region.
 
         Args:
@@ -299,7 +301,7 @@ class Selection:
         r"""The variables of the safest answered trials, to start searches from.
 
         Returns:
-            A ``r x batch_shape x k`` tensor; None if a trial has several rows.
+            An ``r x batch_shape x k`` tensor; None if a trial has several rows.
         """
         if self.trials.num_rows > 1:
             return None
@@ -359,8 +361,8 @@ class Selection:
 
         Args:
             score: Maps ``r x batch_shape x K x d`` trials, the same parameters in each
-                context of the goal, to ``r x batch_shape`` values. In the reference
-                context, or any other one, there is one row.
+                context of the goal, to ``r x batch_shape`` values. For a goal in a
+                single context, such as the reference context, there is one row.
 
         Returns:
             A ``batch_shape x 1 x (d - m)`` tensor.

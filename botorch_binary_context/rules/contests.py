@@ -1,5 +1,5 @@
 r"""
-Rules for contests: the settings among which somebody names the best.
+Rules for contests, in which somebody names the best of several settings.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from botorch_binary_context.numerics.batching import expand_batch
 from botorch_binary_context.numerics.optim import SearchOptions, avoid, maximize
 from botorch_binary_context.rules.suggestion import frozen, recommend
 
-#: By the name of a rule, what makes the value of contests from a model and a box.
+#: The rules by name: each makes the value function of contests from a model and a box.
 CONTEST_RULES: Mapping[str, Callable[[LatentGP, ContextSpace], Any]] = {
     "qeubo": ExpectedBestOfContest,
     "mkg": ContestKnowledgeGradient,
@@ -48,25 +48,25 @@ def suggest_contest(
 ) -> Tensor:
     r"""The settings of the next contest.
 
-    The first is the inferred best. The others are added one after the other, each the
-    one that raises the value of the contest most: with "qeubo" the expected value of
-    the best of them in the reference context [Astudillo2023qeubo]_, with "mkg" the
+    The first is the inferred best. The others are added one by one, each being the
+    setting that raises the value of the contest most: with "qeubo" the expected value
+    of the best of them in the reference context [Astudillo2023qeubo]_, with "mkg" the
     expected rise of the best posterior mean once the winner is known.
 
     Args:
         model: A model of contests, duels or other trials; one of contests if some are
             pending.
         space: The box of the trials.
-        num_options: ``k``, how many settings there are.
-        context: The ``m`` values of the context that they are compared in, by default
-            the reference context.
+        num_options: ``k``, the number of settings.
+        context: The context in which they are compared, ``m`` numbers; by default the
+            reference context.
         options: The effort of the searches.
         seed: The seed of the searches.
         rule: "qeubo" or "mkg".
         pending: Contests that were asked but not answered yet, ``batch_shape x n x k x
             d``. Their most probable winners are assumed.
-        feasibility: A model of which settings are feasible, to suggest only those. If
-            none is left, a ``NoTrialLeftError`` is raised.
+        feasibility: If given, only settings that are feasible according to this model
+            are suggested; if there are none, a ``NoTrialLeftError`` is raised.
 
     Returns:
         A ``batch_shape x 1 x k x d`` tensor, one contest.

@@ -39,8 +39,9 @@ def _context_search(selection: Selection) -> SearchOptions:
 def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
     r"""The context in which the outcome tells most about the goal.
 
-    By default that is the value in the reference context. Goals that are not linear in
-    the latent function, such as the worst case, enter by their covariance with it.
+    By default the goal is the value in the reference context. Goals that are not linear
+    in the latent function, such as the worst case, enter through their covariance with
+    it.
     """
     if selection.space.num_contexts == 0:
         return at_random(selection, parameters)

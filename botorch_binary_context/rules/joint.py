@@ -48,17 +48,18 @@ from botorch_binary_context.rules.base import Selection, draw_point_set, widen
 # The current best need not be exact to compare others with it.
 ROUGH_SEARCH = SearchOptions(num_restarts=4, raw_samples=256, max_evaluations=30)
 ROUGH_GAIN = 1e-4
-# How many contexts the optima of drawn functions are tested in, as starts.
+# The number of contexts in which the optima of drawn functions are used as starts.
 NUM_START_CONTEXTS = 4
 NUM_STARTS = 6
-# How many trials near the incumbent, or opponents of it, starts are chosen from.
+# The number of trials near the incumbent, or of its opponents, to choose starts from.
 NUM_NEAR = 16
 NUM_OPPONENTS = 48
-# The most evaluations of a search by joint outcomes, and the corners it starts from.
+# The maximum number of evaluations of a search by joint outcomes, and the number of
+# corners it starts from.
 JOINT_EVALUATIONS = 12
 NUM_CORNERS = 128
 NUM_CORNER_STARTS = 2
-# How far an optimum's opponent starts from it, as a share of the box.
+# The initial distance of an optimum's opponent from it, as a fraction of the box.
 NEAR = 0.05
 
 

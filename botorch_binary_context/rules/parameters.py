@@ -69,8 +69,8 @@ def by_best_option(selection: Selection) -> Tensor:
 def by_hallucination(selection: Selection) -> Tensor:
     r"""A duel of the incumbent and a challenger chosen by a hallucination (HB).
 
-    One draw of what the duels so far observe, from the true posterior, is taken as the
-    truth; the challenger has the largest expected improvement on the incumbent.
+    One draw of the training contrasts from the true posterior is taken as the truth;
+    the challenger has the largest expected improvement on the incumbent.
     """
     space = selection.space
     goal = selection.target
@@ -87,7 +87,7 @@ def by_hallucination(selection: Selection) -> Tensor:
 
 
 def hallucinate(model: LatentGP) -> LatentGP:
-    r"""A model that believes one draw of what its trials observe.
+    r"""A model that takes one draw of its training contrasts as the truth.
 
     Args:
         model: The model.

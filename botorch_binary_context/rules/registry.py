@@ -3,7 +3,7 @@ Tables of rules, to which other packages can add theirs.
 
 A package registers a rule as an entry point of the group
 ``botorch_binary_context.rules`` in its ``pyproject.toml``; the rule can then be used by
-its name everywhere, also in experiments:
+its name everywhere, including experiments:
 
 .. code-block:: toml
 
@@ -63,7 +63,7 @@ def check_rule(rule: Any, name: str) -> None:
 
     Args:
         rule: The object.
-        name: What it was given as.
+        name: The name or argument under which it was given, for the message.
     """
     if not callable(rule):
         raise UnsupportedError(

@@ -50,8 +50,8 @@ def value_of_next_trial(
             context.
         options: The effort of the search.
         seed: The seed of the search.
-        feasibility: Which trials are feasible, if only such can be run. What they tell
-            about parameters that are not feasible counts, too.
+        feasibility: If given, only trials that are feasible according to this model
+            count. What they tell about infeasible parameters counts, too.
 
     Returns:
         A non-negative ``batch_shape`` tensor.
@@ -88,7 +88,7 @@ def value_of_next_trial(
 
         bounds = trials.bounds
         _, value = maximize(score, bounds, model.batch_shape, options, seed=seed)
-        return value.clamp_min(0.0)  # no trial is feasible: none tells anything
+        return value.clamp_min(0.0)  # zero if no trial is feasible
 
 
 def uncertainty_of_answer(

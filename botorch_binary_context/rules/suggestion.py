@@ -41,9 +41,9 @@ from botorch_binary_context.rules.base import Rule, Selection
 from botorch_binary_context.rules.registry import check_rule
 from botorch_binary_context.rules.table import BINARY_RULES, DUEL_RULES
 
-# The table of rules, by what the trials of a model observe.
+# The table of rules for each functional that the trials of a model observe.
 _RULES = {VALUE: BINARY_RULES, DIFFERENCE: DUEL_RULES}
-# The most effort of a search while trials are pending.
+# The maximum effort of a search while trials are pending.
 PENDING_SEARCH = SearchOptions(
     3, raw_samples=256, max_evaluations=16, relative_gain=1e-4
 )
@@ -66,10 +66,10 @@ def suggest(
     r"""The next trials to run, for every element of the model's batch.
 
     The trials have the layout of ``train_X``, so ``model.condition_on_observations``
-    takes them as they are. With ``q > 1``, trials are chosen one after the other, each
-    as if those before it, and the pending ones, had come out as expected; ``bald``
-    instead takes all joint outcomes into account, and Thompson sampling draws a
-    separate function for each.
+    takes them as they are. With ``q > 1``, trials are chosen one by one, each as if the
+    pending trials and those chosen before it had come out as expected; ``bald`` instead
+    takes all joint outcomes into account, and Thompson sampling draws a separate
+    function for each.
 
     Args:
         model: A model of the trials so far, of pass/fail outcomes or of duels.
@@ -78,19 +78,19 @@ def suggest(
             installed package.
         options: The effort of the searches.
         seed: The random seed; by default torch's generator is used.
-        q: How many trials.
+        q: The number of trials.
         pending: Trials that were asked but not answered yet, in the layout of
             ``train_X``.
-        goal: What the parameters should be good at; by default the given context or,
-            without one, the reference context.
-        context: A given context, for which only the parameters are chosen: one number
-            for each context column, in the order of the columns, or ``batch_shape x
-            m``.
+        goal: What the parameters should be good at; by default in the given context or,
+            if none is given, in the reference context.
+        context: The context of the trials, if it is given, so that only the parameters
+            are chosen: one number for each context column, in the order of the columns,
+            or ``batch_shape x m``.
         constraints: Linear constraints, fixed columns and discrete choices.
-        safe: Suggest only trials that are safe in this sense. If none is left, a
+        safe: Suggest only trials that are safe in this sense. If there are none, a
             ``NoTrialLeftError`` is raised.
         feasibility: Suggest only trials that are feasible according to this model; the
-            same error is raised if none is left.
+            same error is raised if there are none.
 
     Returns:
         ``batch_shape x q x d`` trials or ``batch_shape x q x 2 x d`` duels, whose two
@@ -154,14 +154,14 @@ def _choose_in_turn(
 def shorten(options: SearchOptions) -> SearchOptions:
     r"""The effort of searches while trials are pending.
 
-    The target is then approximate anyway, since it rests on expected outcomes, and a
-    batch should cost no more than as many single trials.
+    The objective is then approximate anyway, since it relies on expected outcomes, and
+    a batch should cost no more than the same number of single trials.
 
     Args:
         options: The effort of a search.
 
     Returns:
-        At most half of it, and fewer digits.
+        At most half of the effort, and fewer digits.
     """
     return replace(
         options,
@@ -221,7 +221,7 @@ def _meet(constraints: Constraints, space: ContextSpace, rows: Tensor) -> Tensor
 
 
 def _find_rule(model: LatentGP, rule: str | Rule) -> tuple[LatentGP, Rule]:
-    """The rule of a name, and the model that asks its kind of trials."""
+    """The rule of a name, and the model whose candidates are trials of its kind."""
     if not isinstance(rule, str):
         check_rule(rule, "``rule``")
         return model, rule
@@ -258,7 +258,7 @@ def recommend(
         model: A model of the trials so far.
         space: The box of the trials.
         options: The effort of the search.
-        seed: The seed of the search, which always repeats itself.
+        seed: The seed of the search, which makes it repeatable.
         goal: What the parameters should be good at, by default in the reference
             context.
         constraints: Linear constraints, fixed columns and discrete choices.
@@ -343,10 +343,10 @@ def recommend_for_contexts(
         space: The box of the trials.
         contexts: ``n x m`` contexts, or ``n`` numbers if there is one context column.
         options: The effort of the search.
-        seed: The seed of the search, which always repeats itself.
+        seed: The seed of the search, which makes it repeatable.
 
     Returns:
-        A ``n x batch_shape x (d - m)`` tensor of parameters.
+        An ``n x batch_shape x (d - m)`` tensor of parameters.
 
     Example:
         >>> settings = recommend_for_contexts(model, space, [0.2, 0.5, 0.8])

@@ -53,7 +53,7 @@ class TwoStages:
 
     Attributes:
         parameters: How the parameters are chosen.
-        context: How the context is chosen, given the parameters, unless it is given.
+        context: How the context is chosen for these parameters, unless it is given.
     """
 
     parameters: Callable[[Selection], Tensor]
