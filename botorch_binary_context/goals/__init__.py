@@ -1,9 +1,9 @@
 r"""
 Goals: what the parameters should be good at.
 
-A goal says how good parameters are, given the values of the latent function in some
-contexts. Linear goals are sums of these values, and everything about them has a closed
-form; others are worked out from joint draws.
+A goal rates parameters by the values of the latent function in some contexts. Linear
+goals are weighted sums of these values and have closed forms throughout; the moments of
+others are computed from joint draws.
 """
 
 from botorch_binary_context.goals.base import Goal

@@ -1,5 +1,5 @@
 r"""
-The base class of goals, and how contexts are read.
+The base class of goals, and functions that read contexts.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ Contexts = Tensor | Sequence[Sequence[float]] | Sequence[float]
 
 
 class Goal(ABC):
-    r"""A goal: how good parameters are, computed from the values of ``f`` in some
-    contexts.
+    r"""A rating of parameters, computed from the values of ``f`` in some contexts.
 
     Where ``parameters`` are ``t x batch_shape x (d - m)``, results are
     ``t x batch_shape``; ``batch_shape`` is that of the model.
@@ -106,7 +105,7 @@ class Goal(ABC):
             incumbent: ``batch_shape x (d - m)`` parameters.
 
         Returns:
-            The variance of the probability to be preferred.
+            The variance of the probability that the parameters are preferred.
         """
 
 
@@ -114,7 +113,7 @@ def success_likelihood(model: LatentGP) -> OutcomeLikelihood:
     r"""The likelihood of a model's pass/fail trials.
 
     Args:
-        model: A model of pass/fail outcomes, alone or beside other trials.
+        model: A model of pass/fail outcomes, alone or together with other trials.
     """
     for likelihood in (model.likelihood, *model.kinds):
         if likelihood.functional == VALUE:
@@ -150,7 +149,7 @@ def read_contexts(contexts: Contexts, name: str = "contexts") -> Tensor:
 
 
 def match_contexts(contexts: Tensor, space: ContextSpace, name: str) -> Tensor:
-    r"""Contexts with the dtype and device of a space, if they lie in it.
+    r"""Contexts with the dtype and device of a space; an error if they are not in it.
 
     Args:
         contexts: A ``... x m`` tensor.

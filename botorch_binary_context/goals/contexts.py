@@ -18,7 +18,7 @@ def context_grid(space: ContextSpace, num_points: int) -> Tensor:
 
     Args:
         space: The box of the trials.
-        num_points: How many points there are along each context column.
+        num_points: The number of points along each context column.
 
     Returns:
         A ``num_points^m x m`` tensor.
@@ -43,7 +43,7 @@ def draw_contexts(distribution: Distribution, number: int, seed: int = 0) -> Ten
 
     Args:
         distribution: A distribution of one context column, or of ``m`` of them.
-        number: How many.
+        number: The number of contexts.
         seed: The seed of the draw.
 
     Returns:

@@ -182,7 +182,7 @@ class AtContext(LinearGoal):
     r"""To be good in a given context: ``f(s, x)``.
 
     Example:
-        >>> recommend(model, space, goal=AtContext([0.3]))  # what is best at 0.3
+        >>> recommend(model, space, goal=AtContext([0.3]))  # best at 0.3
     """
 
     def __init__(self, context: Tensor | Sequence[float] | float) -> None:
@@ -236,8 +236,8 @@ class ContextAverage(LinearGoal):
             contexts: The contexts, ``K x m``, or ``K`` numbers if there is one context
                 column; see :func:`~botorch_binary_context.goals.context_grid` and
                 :func:`~botorch_binary_context.goals.draw_contexts`.
-            weights: How much each counts, ``K`` positive numbers; they are scaled to a
-                sum of one. By default all count the same.
+            weights: The weight of each context, ``K`` positive numbers, which are
+                scaled to sum to one; by default all are equal.
         """
         self.contexts = read_contexts(contexts)
         self.weights = read_weights(weights, len(self.contexts))
@@ -270,7 +270,7 @@ def read_weights(
 
     Args:
         weights: Positive numbers, or None for equal weights.
-        number: How many there should be.
+        number: The expected number of weights.
     """
     if weights is None:
         return (1.0 / number,) * number

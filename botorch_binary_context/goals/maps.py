@@ -1,5 +1,6 @@
 r"""
-Maps of thresholds: how hard a test may be at all parameters, instead of an optimum.
+Maps of thresholds: the hardest test that can be passed at every setting of the
+parameters, instead of an optimum.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class ThresholdMap:
 
     Attributes:
         level: The success probability, above the guess rate and below ``1 - λ``; by
-            default half way between them, 0.75 with two alternatives.
+            default halfway between them, 0.75 with two alternatives.
 
     Example:
         >>> trial = suggest(model, space, "map-mi", goal=ThresholdMap(0.75))
@@ -53,8 +54,8 @@ def contrast_at_level(model: LatentGP, level: float | None) -> float:
     r"""The contrast at which the success probability reaches a level.
 
     Args:
-        model: A model of pass/fail outcomes, alone or beside others.
-        level: The level, or None for half way between guesses and lapses.
+        model: A model of pass/fail outcomes, alone or together with others.
+        level: The level, or None for halfway between guesses and lapses.
 
     Returns:
         The latent value.
@@ -77,12 +78,13 @@ def threshold_map(
     of the threshold are where those of the latent function cross the level.
 
     Args:
-        model: A model of pass/fail outcomes, alone or beside others, without batch
-            dimensions.
+        model: A model of pass/fail outcomes, alone or together with others, without
+            batch dimensions.
         space: The box of the trials, with one context.
-        level: The success probability, by default half way between guesses and lapses.
-        parameters: Where to look, ``... x (d - m)``; not needed if there are none.
-        credible: The probability of the intervals.
+        level: The success probability, by default halfway between guesses and lapses.
+        parameters: The parameters at which to find the threshold, ``... x (d - m)``;
+            not needed if the space has none.
+        credible: The probability of each interval.
         num_samples: The number of draws from the true posterior; None for the intervals
             of the Gaussian approximation, which is faster.
 
@@ -120,7 +122,8 @@ def threshold_map(
 def _line(
     model: LatentGP, space: ContextSpace, parameters: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Ever harder trials, ``... x n x d``, and whether larger contexts are harder."""
+    """Trials, the easiest first, ``... x n x d``; whether larger contexts are
+    harder."""
     low, high = space.context_bounds
     steps = torch.linspace(0, 1, NUM_STEPS, dtype=low.dtype, device=low.device)
     contexts = low + (high - low) * steps.unsqueeze(-1)
@@ -131,7 +134,7 @@ def _line(
 
 
 def _to_context(space: ContextSpace, position: Tensor, upward: Tensor) -> Tensor:
-    """From positions along the line to contexts."""
+    """Convert positions along the line to contexts."""
     low, high = space.context_bounds[:, 0]
     distance = (high - low) * position / (NUM_STEPS - 1)
     return torch.where(upward, low + distance, high - distance)

@@ -28,7 +28,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 
 NUM_DRAWS = 128
 # Values in different contexts may determine each other: a little noise, relative to
-# their variance, keeps the factor of their covariance real.
+# their variance, keeps their covariance positive definite.
 JITTER = 1e-9
 
 
@@ -37,8 +37,8 @@ def normal_points(dim: int, number: int, like: Tensor) -> Tensor:
 
     Args:
         dim: The number of variables.
-        number: How many.
-        like: A tensor whose dtype and device they take.
+        number: The number of draws.
+        like: A tensor with the dtype and device of the result.
 
     Returns:
         A ``number x dim`` tensor.
@@ -62,7 +62,7 @@ def draw_joint_values(
     Args:
         model: The model.
         rows: A ``t x batch_shape x K x d`` tensor.
-        num_draws: How many.
+        num_draws: The number of draws.
 
     Returns:
         A ``num_draws x t x batch_shape x K`` tensor, differentiable in the rows.
@@ -84,7 +84,7 @@ def joint_root(covariance: Tensor) -> Tensor:
         A ``... x K x K`` tensor.
     """
     diagonal = covariance.diagonal(dim1=-2, dim2=-1)
-    # The rounding error for so many numbers.
+    # At least the rounding error for this many numbers.
     share = max(JITTER, 10 * diagonal.shape[-1] * torch.finfo(covariance.dtype).eps)
     noise = share * diagonal.detach().mean(dim=-1, keepdim=True)
     lifted = covariance.diagonal_scatter(diagonal + noise, dim1=-2, dim2=-1)
@@ -92,7 +92,7 @@ def joint_root(covariance: Tensor) -> Tensor:
 
 
 def expected_slopes(goal: Goal, model: LatentGP, rows: Tensor) -> Tensor:
-    r"""How much a goal changes with each latent value, on average.
+    r"""The expected derivative of a goal in each of its latent values.
 
     By Stein's lemma the covariance of any latent value with the goal is that with the
     sum of the goal's latent values, weighted by these slopes.
@@ -169,7 +169,7 @@ class SampledGoal(Goal):
         r"""The moments of the success probability of a test with that latent value.
 
         Args:
-            model: A model of pass/fail outcomes, alone or beside others.
+            model: A model of pass/fail outcomes, alone or together with others.
             space: The box of the trials.
             parameters: The parameters.
 
@@ -235,8 +235,8 @@ class WorstContext(SampledGoal):
 class ContextQuantile(SampledGoal):
     r"""To be good in most contexts: a quantile of ``f(s_k, x)`` over the contexts.
 
-    At a level of 0.1, nine tenths of the contexts are at least as good. Between
-    contexts it is interpolated.
+    At a level of 0.1, nine tenths of the contexts are at least as good. The quantile is
+    interpolated between contexts.
 
     Example:
         >>> goal = ContextQuantile(context_grid(space, 11), level=0.1)

@@ -37,8 +37,8 @@ class AverageSuccess(SampledGoal):
         Args:
             contexts: The contexts, ``K x m``, or ``K`` numbers if there is one context
                 column.
-            weights: How much each counts, ``K`` positive numbers; they are scaled to a
-                sum of one. By default all count the same.
+            weights: The weight of each context, ``K`` positive numbers, which are
+                scaled to sum to one; by default all are equal.
         """
         super().__init__(contexts)
         self.weights = read_weights(weights, len(self.contexts))
@@ -121,7 +121,7 @@ class AverageSuccess(SampledGoal):
         parameters: Tensor,
         incumbent: Tensor,
     ) -> Tensor:
-        r"""The variance of the difference to an incumbent, by joint draws.
+        r"""The variance of the difference from an incumbent, by joint draws.
 
         Args:
             model: A model of pass/fail outcomes and duels.
