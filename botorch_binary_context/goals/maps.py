@@ -122,8 +122,7 @@ def threshold_map(
 def _line(
     model: LatentGP, space: ContextSpace, parameters: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Trials, the easiest first, ``... x n x d``; whether larger contexts are
-    harder."""
+    """Trials, easiest first, ``... x n x d``; whether larger contexts are harder."""
     low, high = space.context_bounds
     steps = torch.linspace(0, 1, NUM_STEPS, dtype=low.dtype, device=low.device)
     contexts = low + (high - low) * steps.unsqueeze(-1)
