@@ -90,14 +90,14 @@ class BernoulliMutualInformation(TrialAcquisitionFunction):
 
     ``I(c, f | z) = H(E p(c|f)) - E H(p(c|f))`` in nats [Houlsby2011bald]_, by
     quadrature, with the guess and lapse rates of the model's likelihood, and with all
-    of its outcomes if they are more than two. On a model of
-    pass/fail outcomes a candidate is one row; on a preference model it is a duel, a
-    ``q = 2`` batch.
+    of its outcomes if there are more than two. On a model of pass/fail outcomes a
+    candidate is one row; on a preference model it is a duel, a ``q = 2`` batch.
 
     With pending trials it is the additional information, given all of their joint
-    outcomes [Kirsch2019batchbald]_: trials chosen in turn by it are an informative
-    batch as a whole. If more than ``joint_information.MAX_JOINT`` are pending, or fewer
-    with more than two outcomes, the first of them are assumed to come out as expected.
+    outcomes [Kirsch2019batchbald]_: trials that it chooses one by one form a batch that
+    is informative as a whole. If more than ``joint_information.MAX_JOINT`` are pending,
+    or fewer with more than two outcomes, the first of them are assumed to come out as
+    expected.
 
     Example:
         >>> acqf = BernoulliMutualInformation(model)
@@ -170,8 +170,8 @@ class MaximallyUncertainChallenge(TrialAcquisitionFunction):
         r"""
         Args:
             model: A preference model.
-            incumbent: The current best trial, a ``batch_shape x d`` tensor with the
-                context that the challenger is compared in.
+            incumbent: The current best trial, a ``batch_shape x d`` tensor, in the
+                context in which challengers are compared with it.
             X_pending: The rows of pending duels, ``2n x d``.
         """
         super().__init__(model, functional=DIFFERENCE)

@@ -72,8 +72,7 @@ def only_model(model: Model) -> LatentGP:
 
 
 class TrialAcquisitionFunction(AcquisitionFunction):
-    r"""The base class: it scores candidates, each the rows of one trial (two for a
-    duel).
+    r"""The base class, which scores candidates: trials of one row, or duels of two.
 
     A subclass implements :meth:`evaluate`, and names a functional if it is for one kind
     of trial only. :meth:`prepare` computes what all candidates share.

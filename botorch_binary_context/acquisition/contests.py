@@ -1,5 +1,5 @@
 r"""
-Acquisition functions for contests: how much it is worth to hear the best of several.
+Acquisition functions for contests: the value of learning which setting is the best.
 
 .. [Astudillo2023qeubo]
     R. Astudillo, Z. J. Lin, E. Bakshy, P. I. Frazier. qEUBO: a decision-theoretic
@@ -79,7 +79,7 @@ class ContestKnowledgeGradient:
         Args:
             model: A model of contests, duels or other trials.
             space: The box of the trials.
-            num_points: How many quasi-random points there are.
+            num_points: The number of quasi-random points.
             seed: Their seed.
         """
         self.model = model.eval()

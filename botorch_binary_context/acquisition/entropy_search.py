@@ -1,5 +1,5 @@
 r"""
-Contextual joint entropy search: trials that teach most about the optimum itself.
+Contextual joint entropy search: trials that tell most about the optimum itself.
 
 .. [Hvarfner2022joint]
     C. Hvarfner, F. Hutter, L. Nardi. Joint entropy search for maximally-informed
@@ -38,11 +38,11 @@ from botorch_binary_context.sampling.paths import (
 )
 
 PATH_SEARCH = SearchOptions(num_restarts=4, raw_samples=512, max_evaluations=40)
-# The maxima of many paths need not be exact to say where optima may be.
+# The maxima of many paths need not be exact to show where optima may be.
 ROUGH_PATH_SEARCH = SearchOptions(2, 512, max_evaluations=20, relative_gain=1e-5)
 MAX_FEATURES = 1024
 NUM_TRIAL_STARTS = 2
-# In more dimensions so few points miss peaks: use twice as many.
+# With more parameters than this, so few points miss peaks: use twice as many.
 FEW_PARAMETERS = 3
 
 
@@ -62,8 +62,8 @@ def maximize_paths(
         seed: The seed of the search.
         options: The effort of the search.
         goal: What the parameters should be good at.
-        slack: By how much parameters may be recommended, negative if they may not; None
-            if all may.
+        slack: Maps parameters to numbers that are negative where they may not be
+            recommended; None if all may be.
 
     Returns:
         The maximizers, ``sample_shape x batch_shape x (d - m)`` parameters, and the
@@ -106,10 +106,10 @@ def _best_trials(
 
 @dataclass(frozen=True)
 class KnownOptima:
-    r"""What the posterior would be if one knew the optimum of a function.
+    r"""The posterior that would follow if the optimum of a function were known.
 
-    The optimum of each of ``M`` functions is known by ``R`` numbers: one for a linear
-    goal, its value in each context for others.
+    The optimum of each of ``M`` functions is given by ``R`` numbers: one for a linear
+    goal, for other goals its value in each context.
 
     Attributes:
         values: The numbers, ``M R`` in all.
@@ -132,7 +132,7 @@ class KnownOptima:
         values: Tensor,
         functional: Functional | None = None,
     ) -> KnownOptima:
-        r"""Optima that are known by the values of the latent function.
+        r"""Optima that are given by the values of the latent function.
 
         Args:
             model: The model.
@@ -233,7 +233,7 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
             space: The box of the trials.
             num_paths: The number ``M`` of functions drawn from the posterior.
             mixture: Whether the first entropy is that of the mixture of the conditioned
-                predictions, or of the model's prediction.
+                predictions instead of the model's prediction.
             seed: The seed of the draw.
             goal: What the parameters should be good at.
             X_pending: The rows of pending trials.

@@ -44,7 +44,8 @@ class Accuracy:
 
     Attributes:
         tolerance: The error of the weights at which the iteration ends.
-        max_steps: Its most steps; the adjoint system may take twice as many.
+        max_steps: The maximum number of its steps; the adjoint system may take twice as
+            many.
         is_exact: Whether weights with more than ``FAILURE`` times that error are found
             by Newton's method instead. If not, they are taken as they are.
     """
@@ -59,7 +60,7 @@ EXACT = Accuracy(1e-11, 25, is_exact=True)
 FINE = Accuracy(1e-7, 10)
 #: For a first choice among many candidates.
 COARSE = Accuracy(1e-3, 5)
-# The most numbers of the covariances that are repaired at once.
+# The maximum number of covariance entries that are repaired at once.
 MAX_ENTRIES = 4_000_000
 
 
@@ -71,7 +72,7 @@ class Shared:
         likelihood: The likelihood of the old trials.
         new_likelihood: The likelihood of the candidates.
         targets: The old labels, ``batch_shape x n x 1``.
-        prior_mean: Of the old contrasts, ``batch_shape x n x 1``.
+        prior_mean: The prior mean of the old contrasts, ``batch_shape x n x 1``.
         weights: ``a`` of the old posterior, ``batch_shape x n x 1``.
         K: The prior covariance of the old contrasts, ``batch_shape x n x n``.
         P: ``W½ B⁻¹ W½ = (K + W⁻¹)⁻¹``, ``batch_shape x n x n``.
@@ -103,7 +104,7 @@ class Shared:
             P = approximation.projection()
             S = -P @ K
             S.diagonal(dim1=-2, dim2=-1).add_(1.0)
-            # Rounded as the mode is.
+            # Rounded in the same way as the mode.
             prior_mean = approximation.mode - approximation.residual
             return cls(
                 likelihood=model.trial_likelihood,
@@ -118,7 +119,7 @@ class Shared:
 
     @cached_property
     def all_likelihoods(self) -> StackedLikelihood:
-        """That of the old trials and of a new one."""
+        """The likelihood of the old trials and of a new one."""
         return self.likelihood.append(self.new_likelihood, 1)
 
 
@@ -129,8 +130,8 @@ class Fantasies:
     Attributes:
         shared: What they share.
         cross: The prior covariance with the old contrasts, ``batch_shape x n x C``.
-        prior_mean: Of the new contrasts, ``batch_shape x C``.
-        prior_variance: Of the new contrasts, ``batch_shape x C``.
+        prior_mean: The prior mean of the new contrasts, ``batch_shape x C``.
+        prior_variance: The prior variance of the new contrasts, ``batch_shape x C``.
         labels: The fantasized labels, ``batch_shape x C``.
     """
 
@@ -169,7 +170,7 @@ class Fantasies:
         )
 
     def derivatives(self, x: Tensor) -> LogDerivatives:
-        """Of the log-likelihoods, at the contrasts that weights give."""
+        """The derivatives of the log-likelihoods at the contrasts that weights give."""
         f = self.all_means + self.apply_prior(x)
         likelihood = self.shared.all_likelihoods
         if len(likelihood.parts) == 1 and not likelihood.requires_grad:
@@ -229,7 +230,7 @@ class Fantasies:
         return _split(x.where((error <= first).unsqueeze(-2), start))
 
     def whiten(self, a: Tensor, a_new: Tensor, cross: Tensor) -> Tensor:
-        r"""Prior covariances, such that their products are what the trials explain.
+        r"""Whitened prior covariances, whose products are what the trials explain.
 
         That is ``V = L⁻¹ W½ k`` with ``L Lᵀ = I + W½ K W½`` at the new modes, for the
         old trials and each of the new ones: ``VᵀV = kᵀ (K + W⁻¹)⁻¹ k``.
@@ -254,7 +255,7 @@ class Fantasies:
         return torch.linalg.solve_triangular(L, root * cross, upper=False)
 
     def _repair(self, x: Tensor, failed: Tensor) -> Tensor:
-        """Where the iteration did not converge, Newton's method from scratch."""
+        """Use Newton's method from scratch where the iteration did not converge."""
         if not bool(failed.any()):
             return x
         x = x.clone()
@@ -301,7 +302,8 @@ class Fantasies:
             a_new: The new trials' weights, ``batch_shape x C``.
             b: ``batch_shape x n x C``.
             b_new: ``batch_shape x C``.
-            accuracy: That of the weights; the relative error is a tenth of theirs.
+            accuracy: The accuracy of the weights; the relative error of the adjoint is
+                a tenth of theirs.
 
         Returns:
             ``H λ`` and ``h λ'``, in the shapes of ``b`` and ``b'``.
@@ -330,7 +332,7 @@ class Fantasies:
     def _repair_adjoint(
         self, curvature: Tensor, rhs: Tensor, x: Tensor, failed: Tensor
     ) -> Tensor:
-        """Where the iteration did not converge, a direct solution."""
+        """Solve directly where the iteration did not converge."""
         if not bool(failed.any()):
             return x
         x = x.clone()

@@ -19,9 +19,9 @@ from botorch_binary_context.models.latent_gp import LatentGP
 class GoalUpperConfidenceBound(TrialAcquisitionFunction):
     r"""The upper confidence bound of a goal, as a success probability.
 
-    In one context it is :class:`~.analytic.BinaryUpperConfidenceBound` there. For an
-    average of ``f`` over contexts, or for its worst value, it bounds the success
-    probability of a test with that latent value. The contexts of candidates are
+    For a goal in one context, it is :class:`~.analytic.BinaryUpperConfidenceBound`
+    there. For an average of ``f`` over contexts, or for its worst value, it bounds the
+    success probability of a test with that latent value. The contexts of candidates are
     ignored; those of the goal are used.
 
     Example:
@@ -39,7 +39,7 @@ class GoalUpperConfidenceBound(TrialAcquisitionFunction):
     ) -> None:
         r"""
         Args:
-            model: A model of pass/fail outcomes, alone or beside others.
+            model: A model of pass/fail outcomes, alone or together with others.
             space: The box of the trials.
             goal: What the parameters should be good at.
             beta: The weight of the standard deviation.

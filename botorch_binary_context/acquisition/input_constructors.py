@@ -1,5 +1,5 @@
 r"""
-Constructors of the acquisition functions' arguments, by which Ax finds them.
+Input constructors of the acquisition functions, through which Ax makes them.
 
 Importing the package registers them with BoTorch's ``acqf_input_constructor``.
 """
@@ -145,13 +145,13 @@ def construct_inputs_level_set(
     num_points: int = NUM_POINTS,
     X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
-    r"""Arguments of what looks one outcome ahead at a level set.
+    r"""Arguments of the acquisition functions that look ahead at a level set.
 
     Args:
         model: The model.
         space: The box of the trials.
         level: The success probability whose level set is sought.
-        num_points: How many reference points there are.
+        num_points: The number of reference points.
         X_pending: The rows of pending trials.
 
     Returns:
@@ -235,7 +235,7 @@ def construct_inputs_knowledge_gradient(
     Args:
         model: The model.
         space: The box of the trials.
-        num_points: How many points the inner maximum is first sought among.
+        num_points: The number of points among which the inner maximum is first sought.
         current_value: The maximum of the posterior mean.
         goal: What the parameters should be good at.
         X_pending: The rows of pending trials.
@@ -266,7 +266,7 @@ def construct_inputs_moment_matched_knowledge_gradient(
     Args:
         model: The model.
         space: The box of the trials.
-        num_points: How many points the inner maximum is first sought among.
+        num_points: The number of points among which the inner maximum is first sought.
         goal: What the parameters should be good at.
         X_pending: The rows of pending trials.
 
@@ -296,7 +296,7 @@ def construct_inputs_sampled_knowledge_gradient(
         model: The model.
         space: The box of the trials.
         goal: What the parameters should be good at.
-        num_points: How many points the inner maximum is sought among.
+        num_points: The number of points among which the inner maximum is sought.
         X_pending: The rows of pending trials.
 
     Returns:

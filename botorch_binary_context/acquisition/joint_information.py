@@ -1,5 +1,5 @@
 r"""
-What the outcomes of pending trials leave to be learned from one more.
+The information of one more outcome beyond those of pending trials.
 
 With ``P`` pending trials of ``K`` outcomes there are ``K^P`` joint outcomes. Given the
 latent values of the pending trials, that of a candidate is Gaussian and its outcome has
@@ -30,21 +30,24 @@ from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.covariance import clamp_variance
 from botorch_binary_context.probability import entropy, hermite
 
-#: The most pending trials of two outcomes whose joint outcomes are all enumerated.
+#: The maximum number of pending trials of two outcomes whose joint outcomes are all
+#: enumerated.
 MAX_JOINT = 6
-# Nodes of the quadrature over each of one or two latent values, and points over more.
+# The number of quadrature nodes over each of one or two latent values, and of points
+# over more.
 NUM_NODES = {1: 32, 2: 14}
 NUM_POINTS = 256
 
 
 def most_joint(num_outcomes: int) -> int:
-    r"""The most pending trials whose joint outcomes are all enumerated.
+    r"""The maximum number of pending trials whose joint outcomes are all enumerated.
 
     Args:
-        num_outcomes: The outcomes of each.
+        num_outcomes: The number of outcomes of each trial.
 
     Returns:
-        As many as have no more joint outcomes than ``MAX_JOINT`` with two outcomes.
+        The largest number with no more joint outcomes than ``MAX_JOINT`` trials of two
+        outcomes have.
     """
     number = 1
     while num_outcomes ** (number + 1) <= 2**MAX_JOINT:
@@ -131,7 +134,7 @@ class PendingOutcomes:
     def _conditional_entropy(
         self, mean: Tensor, variance: Tensor, covar: Tensor
     ) -> Tensor:
-        """What pending outcomes leave open about outcomes of candidates, in nats."""
+        """The entropy of candidates' outcomes given the pending outcomes, in nats."""
         loading = torch.linalg.solve_triangular(self.root, covar.mT, upper=False)
         points, _ = _nodes(self.root.shape[-1], mean.dtype, mean.device)
         means = mean.unsqueeze(-1) + loading.mT @ points.mT  # ... x T x S

@@ -19,12 +19,12 @@ from botorch_binary_context.numerics.optim import (
     maximize_from,
 )
 
-# How many of the further candidates are starts.
+# The number of further candidates that become starts.
 NUM_CANDIDATES = 4
 
 
 class NestedKnowledgeGradient(Protocol):
-    r"""What the search asks of a knowledge gradient with inner maxima."""
+    r"""The interface of a knowledge gradient that the search needs."""
 
     model: LatentGP
     space: ContextSpace
@@ -39,7 +39,7 @@ class NestedKnowledgeGradient(Protocol):
         ...
 
     def inner_starts(self, X: Tensor) -> Tensor:
-        """Where the inner maxima are, about, ``t x batch_shape x K x (d - m)``."""
+        """About where the inner maxima are, ``t x batch_shape x K x (d - m)``."""
         ...
 
     def evaluate_joint(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ def maximize_knowledge_gradient(
         bounds: The ``2 x k`` bounds of the variables.
         options: The effort of the search.
         seed: The seed of the search.
-        candidates: Further variables, ``r x batch_shape x k``, the best of which are
+        candidates: Further variables, ``r x batch_shape x k``, the best of which become
             starts, too.
 
     Returns:

@@ -1,10 +1,10 @@
 r"""
 The contextual binary knowledge gradient.
 
-How much one more trial is expected to raise the maximum of the posterior mean in the
-reference context (section 3.2 and supplements 2 and 3 of [Fauvel2022contextual]_). Only
-two outcomes exist, or a few, so the expectation is exact: a fantasy posterior for each
-outcome of each candidate.
+It is the amount by which one more trial is expected to raise the maximum of the
+posterior mean in the reference context (section 3.2 and supplements 2 and 3 of
+[Fauvel2022contextual]_). There are only two outcomes, or a few, so the expectation is
+exact: it takes one fantasy posterior for each outcome of each candidate.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from botorch_binary_context.numerics.batching import expand_batch, fold, unfold
 from botorch_binary_context.numerics.optim import climb, draw_points
 
 POLISH_EVALUATIONS = 30
-# The envelope theorem holds at the maximum: the gradient's error is that of the
-# maximizer, the square root of what the search leaves of the value.
+# The envelope theorem holds at the maximum, so the error of the gradient is that of the
+# maximizer: the square root of the error of the maximum.
 POLISH_GAIN = 1e-12
 
 
@@ -53,9 +53,9 @@ class FantasyPosteriors:
         model: The model.
         candidates: What the candidates observe.
         fantasies: The candidates with their outcomes, ``C`` trials.
-        probability: That of each outcome, ``batch_shape x C``.
+        probability: The probability of each outcome, ``batch_shape x C``.
         a: The weights of the data, ``batch_shape x n x C`` with ``C = K T`` for ``K``
-            outcomes, from the highest label down: first after all passes.
+            outcomes. These are ordered from the highest label down: passes come first.
         a_new: The weights of the candidates, ``batch_shape x C``.
     """
 
@@ -104,7 +104,7 @@ class FantasyPosteriors:
 
     @property
     def num_outcomes(self) -> int:
-        """``K``."""
+        """The number of outcomes ``K``."""
         return self.model.likelihood.num_outcomes
 
     def detach(self) -> FantasyPosteriors:
@@ -117,7 +117,7 @@ class FantasyPosteriors:
         )
 
     def means_at_shared(self, points: FunctionalValues) -> Tensor:
-        """At ``J`` points, the same for all: a ``batch_shape x C x J`` tensor."""
+        """The means at ``J`` points, the same for all, ``batch_shape x C x J``."""
         to_new = self.candidates.prior_covariance(points)
         to_new = torch.cat([to_new] * self.num_outcomes, dim=-2)
         update = self.a.mT @ points.cross + self.a_new.unsqueeze(-1) * to_new
@@ -131,7 +131,7 @@ class FantasyPosteriors:
             number: ``J``, the number of groups of points.
 
         Returns:
-            A ``batch_shape x C x J x m x m`` tensor, of every group for itself.
+            A ``batch_shape x C x J x m x m`` tensor, for each group separately.
         """
         to_new = self.candidates.prior_covariance(points)
         to_new = torch.cat([to_new] * self.num_outcomes, dim=-2).unsqueeze(-2)
@@ -142,9 +142,9 @@ class FantasyPosteriors:
         return white.mT @ white
 
     def means_at_own(self, points: FunctionalValues) -> Tensor:
-        """Each at its own of ``C`` points, ``batch_shape x C``."""
+        """The mean of each at its own one of ``C`` points, ``batch_shape x C``."""
         to_new = points.paired_prior_covariance(repeat(self.candidates))
-        # Sums along rows of memory.
+        # Sum along contiguous memory.
         known = (points.cross.mT.contiguous() * self.a.mT).sum(dim=-1)
         return points.prior_mean + (known + self.a_new * to_new)
 
@@ -155,13 +155,13 @@ class FantasyPosteriors:
 
 
 def refit_by_laplace(model: LatentGP) -> LatentGP:
-    r"""The model with Laplace's approximation, by which fantasies are refitted.
+    r"""The model with Laplace's approximation, with which fantasies are refitted.
 
     Args:
         model: A model, or a ``ModelList`` of one.
 
     Returns:
-        The model itself if it has that already, else a copy.
+        The model itself if it already uses it, else a copy.
     """
     model = only_model(model)
     if isinstance(model.inference, Laplace):
@@ -170,7 +170,7 @@ def refit_by_laplace(model: LatentGP) -> LatentGP:
 
 
 class KnowledgeGradientBase(TrialAcquisitionFunction):
-    r"""What the nested and the one-shot form share."""
+    r"""The base class of the nested and the one-shot form."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
         return self.expected_gain(posteriors, values)
 
     def expected_gain(self, posteriors: FantasyPosteriors, values: Tensor) -> Tensor:
-        r"""What the expected value after the outcomes adds to the current one.
+        r"""The expected value after the outcomes minus the current value.
 
         Args:
             posteriors: The posteriors after the outcomes of candidates.
@@ -264,7 +264,8 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
     (Eq. S31 of [Fauvel2022contextual]_). The inner maximum is found among points of the
     box and then refined by a local search; its gradient follows from the envelope
     theorem with ``x'`` held fixed. Laplace posteriors are not exactly a martingale, so
-    the value may be negative: slightly, or more if few trials meet a wide prior.
+    the value may be negative: slightly, or more so if trials are few and the prior is
+    wide.
 
     On a preference model a candidate is a duel (``q = 2``): the preferential knowledge
     gradient. A space without context columns gives the plain binary one.
@@ -300,7 +301,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         super().__init__(model, space, current_value, goal, X_pending)
 
     def prepare(self) -> None:
-        r"""Choose the points that the inner maximum is first sought among."""
+        r"""Choose the points among which the inner maximum is first sought."""
         super().prepare()
         model = self.model
         batch_shape = self.model.batch_shape

@@ -1,5 +1,5 @@
 r"""
-Where the success probability crosses a level: trials that teach most about that.
+Acquisition functions that learn where the success probability crosses a level.
 
 At reference points all over the box, a trial's outcome changes the probability that the
 latent function is below the level. Under a Gaussian posterior these probabilities are
@@ -53,11 +53,11 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
     ) -> None:
         r"""
         Args:
-            model: A model of pass/fail outcomes, alone or beside others.
+            model: A model of pass/fail outcomes, alone or together with others.
             space: The box of the trials.
-            level: The success probability whose level set is sought, by default half
-                way between guesses and lapses.
-            num_points: How many quasi-random reference points there are.
+            level: The success probability whose level set is sought, by default halfway
+                between guesses and lapses.
+            num_points: The number of quasi-random reference points.
             seed: Their seed.
             X_pending: The rows of pending trials.
         """
@@ -74,7 +74,7 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def prepare(self) -> None:
-        r"""Work out what is known about the reference points."""
+        r"""Compute the posterior at the reference points."""
         with torch.no_grad():
             shape = (*[1] * len(self.model.batch_shape), 1, self.space.dim)
             rows = self.points.reshape(-1, *shape)
@@ -114,9 +114,9 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
         r"""The value of candidates, given what their outcomes would change.
 
         Args:
-            now: The probability of each reference point to be below the level,
+            now: The probability that each reference point is below the level,
                 ``batch_shape x 1 x Q``.
-            joint: That together with every outcome of the candidate,
+            joint: The joint probability of that and of every outcome of the candidate,
                 ``K x batch_shape x T x Q``.
             outcomes: The probability of every outcome, ``K x batch_shape x T x 1``.
 
@@ -128,9 +128,9 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
 class GlobalMutualInformation(LevelSetLookAhead):
     r"""The information of a trial about which points are below the level (GlobalMI).
 
-    ``Σ_q H(P_q) - Σ_c Z_c H(P_q|c)`` over the reference points ``q``, in nats on
-    average, with the probability ``P_q`` to be below the level and that of an outcome,
-    ``Z_c`` [Letham2022look]_.
+    ``Σ_q H(P_q) - Σ_c Z_c H(P_q|c)`` over the reference points ``q``, as an average in
+    nats, where ``P_q`` is the probability to be below the level and ``Z_c`` that of an
+    outcome [Letham2022look]_.
 
     Example:
         >>> acqf = GlobalMutualInformation(model, space, level=0.75)
@@ -161,7 +161,7 @@ def _entropy(joint: Tensor, probability: Tensor) -> Tensor:
 class ExpectedAbsoluteVolumeChange(LevelSetLookAhead):
     r"""How much a trial is expected to change the volume below the level (EAVC).
 
-    ``Σ_c Z_c |Σ_q (P_q - P_q|c)|`` over the outcomes ``c``, as a share of the box
+    ``Σ_c Z_c |Σ_q (P_q - P_q|c)|`` over the outcomes ``c``, as a fraction of the box
     [Letham2022look]_.
 
     Example:
@@ -203,8 +203,8 @@ class Straddle(TrialAcquisitionFunction):
         r"""
         Args:
             model: A model of pass/fail outcomes.
-            level: The success probability whose level set is sought, by default half
-                way between guesses and lapses.
+            level: The success probability whose level set is sought, by default halfway
+                between guesses and lapses.
             width: The weight of the standard deviation.
             X_pending: Pending trials, ``n x d``.
         """

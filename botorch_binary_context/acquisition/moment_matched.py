@@ -5,8 +5,8 @@ The product of a Gaussian posterior and the likelihood of one more trial is not
 Gaussian, but its mean is known: with the candidate's contrast ``g ~ N(μ_g, σ²)``, the
 probability ``Z = E p(c|g)`` of an outcome and ``w = ∂Z/∂μ_g``, the posterior mean
 anywhere moves by ``cov(f(·), g) w / Z`` [Wu2026knowledge]_. No posterior has to be
-refitted, and the expectation over the outcomes is that of a martingale: knowledge never
-costs.
+refitted, and the expectation over the outcomes is that of a martingale: the knowledge
+gradient is never negative.
 
 .. [Wu2026knowledge]
     K. Wu, J. R. Gardner. Knowledge gradient for preference learning.
@@ -43,8 +43,8 @@ from botorch_binary_context.numerics.optim import (
 )
 
 POLISH_EVALUATIONS = 30
-# The envelope theorem holds at the maximum: the gradient's error is that of the
-# maximizer, the square root of what the search leaves of the value.
+# The envelope theorem holds at the maximum, so the error of the gradient is that of the
+# maximizer: the square root of the error of the maximum.
 POLISH_GAIN = 1e-12
 
 
@@ -89,7 +89,7 @@ class LookAhead:
 
     @property
     def num_outcomes(self) -> int:
-        """``K``."""
+        """The number of outcomes ``K``."""
         return self.candidates.model.likelihood.num_outcomes
 
     def detach(self) -> LookAhead:
@@ -109,7 +109,7 @@ class LookAhead:
             mean: The posterior mean there, ``batch_shape x J``.
 
         Returns:
-            A ``batch_shape x K T x J`` tensor, first after all passes.
+            A ``batch_shape x K T x J`` tensor; passes come first.
         """
         covar = (
             self.candidates.prior_covariance(points) - self.projected.mT @ points.cross
@@ -146,8 +146,8 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
     gradient follows from the envelope theorem.
 
     It works for pass/fail outcomes, for duels (``q = 2``) and for both together, on any
-    inference; expectation propagation makes it better, since it takes the posterior at
-    its word.
+    inference; expectation propagation suits it best, since it takes the Gaussian
+    posterior as exact.
 
     Example:
         >>> acqf = MomentMatchedKnowledgeGradient(model, space)
@@ -184,7 +184,7 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def prepare(self) -> None:
-        r"""Find the current best, and the points to seek inner maxima among."""
+        r"""Find the current best, and choose the points to search for inner maxima."""
         model = self.model.eval()
         bounds = self.space.parameter_bounds
         with torch.no_grad():
@@ -201,7 +201,7 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
         with torch.no_grad():
             self.points = self.values_at(self.parameters_searched)
             self.mean = self.points.mean()
-            # So that the best of them is the best there is, to rounding.
+            # So that no point is better than the current best, not even by rounding.
             self.current_value = torch.maximum(value, self.mean.amax(dim=-1))
 
     def values_at(self, parameters: Tensor) -> FunctionalValues:
@@ -249,7 +249,7 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
         return self._gain(ahead, ahead.at_own(points))
 
     def screen(self, X: Tensor) -> Tensor:
-        r"""A quick estimate of the value: the inner maximum among few points.
+        r"""A quick estimate of the value, with the inner maximum among a few points.
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.
@@ -279,14 +279,14 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
         return torch.cat([unfold(part, batch, 1, num_batch) for part in parts], dim=-2)
 
     def _gain(self, ahead: LookAhead, values: Tensor) -> Tensor:
-        """What the expected value after the outcomes adds to the current one."""
+        """The expected value after the outcomes minus the current value."""
         total = values.unflatten(-1, (ahead.num_outcomes, -1)).sum(dim=-2)
         return ahead.candidates.unfold(total - self.current_value.unsqueeze(-1))
 
     def _choose_starts(self, ahead: LookAhead, X: Tensor) -> tuple[Tensor, Tensor]:
-        """Where inner maxima may be, ``r x batch_shape x K T x (d - m)``, with values.
+        """Starts of inner maxima, ``r x batch_shape x K T x (d - m)``, with values.
 
-        The best of the searched points, and what the candidate itself shows.
+        These are the best of the searched points and the rows of the candidate itself.
         """
         with torch.no_grad():
             values, index = ahead.at_shared(self.points, self.mean).max(dim=-1)

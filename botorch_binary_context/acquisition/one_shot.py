@@ -25,8 +25,8 @@ class OneShotContextualBinaryKnowledgeGradient(
 
     A candidate carries two further rows, the points ``x'`` for a pass and for a fail,
     or one for each outcome from the highest label down (their context columns are
-    ignored). Maximized jointly, the value at the optimum is
-    that of :class:`ContextualBinaryKnowledgeGradient`, without an inner search.
+    ignored). If all rows are optimized jointly, the maximum is that of
+    :class:`ContextualBinaryKnowledgeGradient`, without an inner search.
 
     Example:
         >>> acqf = OneShotContextualBinaryKnowledgeGradient(model, space)
@@ -90,8 +90,8 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
 ) -> Tensor:
     r"""Initial conditions for ``optimize_acqf`` on the one-shot knowledge gradient.
 
-    The best of quasi-random candidates under the nested form, each with the maximizers
-    of its fantasy posteriors.
+    These are the best of quasi-random candidates under the nested form, each with the
+    maximizers of its fantasy posteriors.
 
     Args:
         acq_function: The acquisition function.
@@ -101,7 +101,7 @@ def gen_one_shot_knowledge_gradient_initial_conditions(
         raw_samples: The number of quasi-random candidates.
         fixed_features: Context columns to hold at a value.
         options: May hold a ``seed``.
-        kwargs: Not used; what else ``optimize_acqf`` passes.
+        kwargs: Further arguments of ``optimize_acqf``; not used.
 
     Returns:
         A ``num_restarts x (q + K) x d`` tensor, with ``K`` outcomes.

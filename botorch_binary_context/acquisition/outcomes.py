@@ -13,7 +13,7 @@ from botorch_binary_context.models.functional_values import FunctionalValues
 
 
 def in_a_row(values: Tensor) -> Tensor:
-    r"""What every outcome has of candidates, from the highest label down.
+    r"""Values of candidates for every outcome, in one row, from the highest label down.
 
     Args:
         values: A ``num_outcomes x batch_shape x T`` tensor, by label.

@@ -2,8 +2,9 @@ r"""
 The knowledge gradient of any goal, by refitted posteriors.
 
 A posterior by Laplace's method after each outcome of each candidate gives the mean and
-the covariance of the latent values that a goal is made of; its expectation is that over
-joint draws of them, made of the same random numbers before and after the outcome.
+the covariance of the latent values that a goal is made of; the expectation of the goal
+is an average over joint draws of these values, with the same random numbers before and
+after the outcome.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from botorch_binary_context.goals.sampled import joint_root
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import SearchOptions
 
-# The most numbers of the covariances that are held at once.
+# The maximum number of covariance entries that are held at once.
 MAX_ENTRIES = 8_000_000
 
 
 class RefittedKnowledgeGradient(SampledKnowledgeGradient):
-    r"""What one more outcome is expected to raise the best mean of any goal by.
+    r"""The expected rise of the best posterior mean of any goal after one more outcome.
 
     ``KG(z) = Σ_c p(c|z) max_{x'} E[G(x')|D,(z,c)] - max_{x'} E[G(x')|D]``
 
@@ -61,7 +62,8 @@ class RefittedKnowledgeGradient(SampledKnowledgeGradient):
                 too.
             space: The box of the trials.
             goal: What the parameters should be good at.
-            num_points: How many quasi-random points the inner maximum is sought among.
+            num_points: The number of quasi-random points among which the inner maximum
+                is sought.
             options: The effort of the search for the current best.
             seed: The seed of the quasi-random points.
             X_pending: The rows of pending trials.

@@ -30,12 +30,12 @@ NUM_TRAINING_POINTS = 16
 
 
 class SampledKnowledgeGradient(TrialAcquisitionFunction):
-    r"""What one more outcome is expected to raise the best mean of a goal by.
+    r"""The expected rise of the best posterior mean of a goal after one more outcome.
 
         ``KG(z) = Σ_c max_{x'} E[G(x') p(c|z)] - max_{x'} E G(x')``
 
     with ``x'`` among quasi-random points, the best of the training data and the current
-    best. It is never negative. Of a linear goal
+    best. It is never negative. For a linear goal,
     :class:`~.moment_matched.MomentMatchedKnowledgeGradient` is the closed form.
 
     Example:
@@ -58,7 +58,8 @@ class SampledKnowledgeGradient(TrialAcquisitionFunction):
             model: A model of pass/fail outcomes, duels or both.
             space: The box of the trials.
             goal: What the parameters should be good at.
-            num_points: How many quasi-random points the inner maximum is sought among.
+            num_points: The number of quasi-random points among which the inner maximum
+                is sought.
             options: The effort of the search for the current best.
             seed: The seed of the quasi-random points.
             X_pending: The rows of pending trials.
@@ -71,7 +72,7 @@ class SampledKnowledgeGradient(TrialAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def prepare(self) -> None:
-        r"""Draw the goal at the points that the inner maximum is sought among."""
+        r"""Draw the goal at the points among which the inner maximum is sought."""
         with torch.no_grad():
             points = self.choose_points()  # batch_shape x J x (d - m)
             rows = self.goal.rows(self.space, points.movedim(-2, 0)).movedim(0, -3)
@@ -90,7 +91,7 @@ class SampledKnowledgeGradient(TrialAcquisitionFunction):
             self.current_value = self.draws.mean(dim=-1).amax(dim=-1)
 
     def choose_points(self) -> Tensor:
-        r"""The parameters that the inner maximum is sought among.
+        r"""The parameters among which the inner maximum is sought.
 
         Returns:
             A ``batch_shape x J x (d - m)`` tensor.

@@ -20,14 +20,13 @@ from botorch_binary_context.numerics.covariance import clamp_variance
 class TargetedInformation(TrialAcquisitionFunction):
     r"""The information of a trial's outcome about other latent values.
 
-    ``I(c; t | z)`` in nats, where ``c`` is the outcome at ``z`` and ``t`` what the
-    target observes of the latent function, most often that of the same parameters in
-    the reference context; or a weighted sum of latent values, such as an average over
-    contexts. With the contrast of the trial ``N(μ, σ²)`` and its correlation with the
-    target ``ρ``, the target explains ``ρ²σ²`` of the variance of the contrast, and the
-    rest is noise. So it is
-    :class:`~botorch_binary_context.acquisition.BernoulliMutualInformation` at the
-    target itself, and never larger elsewhere.
+    ``I(c; t | z)`` in nats, where ``c`` is the outcome at ``z`` and ``t`` the contrast
+    of the target: most often that of the same parameters in the reference context, or a
+    weighted sum of latent values, such as an average over contexts. If the contrast of
+    the trial is ``N(μ, σ²)`` and its correlation with the target ``ρ``, the target
+    explains ``ρ²σ²`` of the variance of the contrast, and the rest is noise. So the
+    value equals :class:`~botorch_binary_context.acquisition.BernoulliMutualInformation`
+    at the target itself, and is no larger than that elsewhere.
 
     Example:
         >>> acqf = TargetedInformation(model, space.at_reference(x))  # x: 1 x (d - m)
@@ -50,7 +49,7 @@ class TargetedInformation(TrialAcquisitionFunction):
             target: The rows to learn about, ``batch_shape x q x d``.
             X_pending: The rows of pending trials.
             weights: The weight of each row, ``batch_shape x q``; by default the rows
-                are a trial, with the weights of what it observes.
+                are those of one trial, with the weights of its functional.
         """
         super().__init__(model)
         if weights is None:
@@ -60,7 +59,7 @@ class TargetedInformation(TrialAcquisitionFunction):
         self.set_X_pending(X_pending)
 
     def prepare(self) -> None:
-        r"""What the model knows about the target."""
+        r"""Compute the posterior of the target."""
         with torch.no_grad():
             rows = self.target.movedim(-2, 0).unsqueeze(-2)  # q x batch_shape x 1 x d
             self._values = self.model.values_of(rows, VALUE)
