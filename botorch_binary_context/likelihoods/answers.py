@@ -72,7 +72,7 @@ class SpacedLikelihood(OrdinalLikelihood):
     def _set_up_lapses(
         self, rate: float, learn: bool, prior: Prior | None, batch_shape: torch.Size
     ) -> None:
-        """The rate of lapses, below that of answers at random."""
+        """Set up the lapse rate, which is below that of random answers."""
         highest = 1 - 1 / self.num_outcomes
         check_rate("lapse_rate", rate, highest)
         self._set_up_rate("lapse_rate", rate, highest, learn, prior, batch_shape)
@@ -83,7 +83,7 @@ class SpacedLikelihood(OrdinalLikelihood):
         return self._rate("lapse_rate")
 
     def confusion(self) -> Tensor | None:
-        r"""The matrix of lapses, which take any other answer; None without them."""
+        r"""The matrix of lapses, which give any other answer; None without them."""
         rate = self.lapse_rate
         if not isinstance(rate, Tensor):
             if rate == 0.0:
@@ -111,10 +111,10 @@ def _set_widths(likelihood: SpacedLikelihood, value: Tensor) -> None:
 class TiesLikelihood(SpacedLikelihood):
     r"""Duels with ties: the second is preferred (0), neither (1), or the first (2).
 
-    ``p(2|f) = Φ(d - w)``, ``p(0|f) = Φ(-d - w)`` with the difference ``d = f(z₁) -
-    f(z₂)``, and a tie otherwise. Differences below the width ``w`` are mostly not
-    noticed. It is learned by default; with ``w = 0`` these are plain duels. A success
-    means that the first is preferred.
+    ``p(2|f) = Φ(d - w)``, ``p(0|f) = Φ(-d - w)`` with the difference
+    ``d = f(z₁) - f(z₂)``, and a tie otherwise. Differences below the width ``w`` mostly
+    go unnoticed. The width is learned by default; with ``w = 0`` these are plain duels.
+    A success means that the first is preferred.
 
     Example:
         >>> model = PreferenceGP(pairs, train_Y, likelihood=TiesLikelihood())
@@ -136,17 +136,17 @@ class TiesLikelihood(SpacedLikelihood):
     ) -> None:
         r"""
         Args:
-            width: ``w``, or where it begins if it is learned.
-            lapse_rate: The rate of other answers than the one that is clear, each as
+            width: ``w``, or its initial value if it is learned.
+            lapse_rate: The rate of answers other than the clear one, all equally
                 likely.
             learn_width: Whether the width is learned.
             learn_lapse_rate: Whether the lapse rate is learned.
             width_prior: The prior of a width that is learned, by default log-normal
-                with ``width`` as the median and a factor of 2 either way.
+                around ``width``, give or take a factor of 2.
             rate_prior: The prior of a rate that is learned, by default
                 ``Beta(1.5, 30)``.
-            batch_shape: The batch shape of the model; what is learned has a value for
-                each of its elements.
+            batch_shape: The batch shape of the model; parameters that are learned have
+                a value for each of its elements.
         """
         super().__init__()
         _check_width("width", width, positive=learn_width)
@@ -167,8 +167,8 @@ class TiesLikelihood(SpacedLikelihood):
 class GradedLikelihood(SpacedLikelihood):
     r"""Answers of ``k`` grades; the threshold of the lowest success is 0.
 
-    So the success probability without guesses and lapses is ``Φ(f)``, as that of
-    pass/fail outcomes; the other thresholds are given by their distances.
+    So the success probability without guesses and lapses is ``Φ(f)``, as for pass/fail
+    outcomes; the other thresholds are given by their distances.
     """
 
     def _set_up_grades(
@@ -208,9 +208,9 @@ class RatingLikelihood(GradedLikelihood):
     r"""Ratings of ``k`` ordered categories, labeled from 0 to ``k - 1``.
 
     ``p(c ≥ j|f) = Φ(f - t_j)``. The threshold of the lowest rating that counts as a
-    success is 0, so that the success probability is ``Φ(f)`` as that of pass/fail
-    outcomes; the others are learned, by their distances. Two ratings are pass/fail
-    outcomes.
+    success is 0, so that the success probability is ``Φ(f)`` as for pass/fail outcomes;
+    the others are given by the distances between thresholds, which are learned. Two
+    ratings are pass/fail outcomes.
 
     Example:
         >>> model = BinaryGP(train_X, train_Y, likelihood=RatingLikelihood(5))
@@ -231,20 +231,20 @@ class RatingLikelihood(GradedLikelihood):
         r"""
         Args:
             num_outcomes: ``k``, at least 2.
-            passing: The lowest label that counts as a success, by default that in the
-                middle: 3 of the labels 0 to 4, 2 of the labels 0 to 3.
-            widths: The ``k - 2`` distances between thresholds, by default 1, or where
-                they begin if they are learned.
-            lapse_rate: The rate of other ratings than the one that is clear, each as
+            passing: The lowest label that counts as a success, by default the first of
+                the upper half: 3 of the labels 0 to 4, 2 of the labels 0 to 3.
+            widths: The ``k - 2`` distances between thresholds, by default 1; their
+                initial values if they are learned.
+            lapse_rate: The rate of ratings other than the clear one, all equally
                 likely.
             learn_widths: Whether the distances are learned.
             learn_lapse_rate: Whether the lapse rate is learned.
             width_prior: The prior of distances that are learned, by default log-normal
-                with the mean of ``widths`` as the median and a factor of 2 either way.
+                around the mean of ``widths``, give or take a factor of 2.
             rate_prior: The prior of a rate that is learned, by default
                 ``Beta(1.5, 30)``.
-            batch_shape: The batch shape of the model; what is learned has a value for
-                each of its elements.
+            batch_shape: The batch shape of the model; parameters that are learned have
+                a value for each of its elements.
         """
         super().__init__()
         if not (isinstance(num_outcomes, int) and num_outcomes >= 2):
@@ -269,8 +269,8 @@ class ConfidenceLikelihood(GradedLikelihood):
     With two grades the labels are a clear fail (0), a fail that was close (1), a pass
     that was close (2) and a clear pass (3). Grades tell how far the test was from
     turning out the other way. Guesses turn fails of any grade into the lowest grade of
-    passes, lapses turn passes into fails of any grade; so that a pass of any grade has
-    the probability ``γ + (1 - γ - λ) Φ(f)`` of :class:`ProbitLikelihood`.
+    passes, lapses turn passes into fails of any grade. Together, passes then have the
+    probability ``γ + (1 - γ - λ) Φ(f)`` of :class:`ProbitLikelihood`.
 
     Example:
         >>> likelihood = ConfidenceLikelihood(guess_rate=0.25)
@@ -293,17 +293,17 @@ class ConfidenceLikelihood(GradedLikelihood):
         Args:
             guess_rate: ``γ``, the rate of passes of a test that is too hard.
             lapse_rate: ``λ``, the rate of fails of a test that is too easy.
-            num_grades: How many grades a pass and a fail have each.
-            widths: The distances between thresholds, by default 1, or where they begin
+            num_grades: The number of grades of a pass, and of a fail.
+            widths: The distances between thresholds, by default 1; their initial values
                 if they are learned.
             learn_widths: Whether the distances are learned.
             learn_lapse_rate: Whether the lapse rate is learned.
             width_prior: The prior of distances that are learned, by default log-normal
-                with the mean of ``widths`` as the median and a factor of 2 either way.
+                around the mean of ``widths``, give or take a factor of 2.
             rate_prior: The prior of a rate that is learned, by default
                 ``Beta(1.5, 30)``.
-            batch_shape: The batch shape of the model; what is learned has a value for
-                each of its elements.
+            batch_shape: The batch shape of the model; parameters that are learned have
+                a value for each of its elements.
         """
         super().__init__()
         if not (isinstance(num_grades, int) and num_grades >= 1):
@@ -323,7 +323,7 @@ class ConfidenceLikelihood(GradedLikelihood):
 
     @property
     def guess_rate(self) -> float:
-        """``γ``."""
+        """The guess rate ``γ``."""
         return self._rates["guess_rate"]
 
     def confusion(self) -> Tensor | None:

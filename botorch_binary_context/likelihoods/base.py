@@ -83,9 +83,9 @@ class OutcomeLikelihood(Likelihood, ABC):
 
     A subclass implements :meth:`probability`, :meth:`log_prob` and
     :meth:`log_derivatives`; everything else follows by Gauss-Hermite quadrature, unless
-    the subclass knows a closed form. What is called *the* probability is that of a
-    success: of the label 1, or with more than two outcomes of the labels that the
-    subclass says. One with more outcomes implements :meth:`probabilities`,
+    the subclass knows a closed form. *The* probability is that of a success: of the
+    label 1 or, with more than two outcomes, of all labels from :attr:`passing` up. A
+    subclass with more outcomes implements :meth:`probabilities`,
     :meth:`expected_probabilities` and :meth:`probability_slopes`, too.
     """
 
@@ -114,12 +114,12 @@ class OutcomeLikelihood(Likelihood, ABC):
             other: The other likelihood.
 
         Returns:
-            Whether trials of both can be one set of trials.
+            Whether trials of both can be joined into one set.
         """
         return type(self) is type(other) and self._settings() == other._settings()
 
     def _settings(self) -> tuple[Any, ...]:
-        """What likelihoods of one class may differ in."""
+        """The settings in which likelihoods of one class may differ."""
         return ()
 
     @abstractmethod
@@ -180,7 +180,7 @@ class OutcomeLikelihood(Likelihood, ABC):
         return None
 
     def contrast_at(self, probability: float) -> float:
-        r"""The contrast that is passed with a probability.
+        r"""The contrast at which tests are passed with a given probability.
 
         Args:
             probability: ``p(c=1|f)``, between those of a hopeless and of a trivial

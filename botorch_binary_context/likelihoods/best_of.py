@@ -27,7 +27,7 @@ from botorch_binary_context.likelihoods.probit import ProbitLikelihood
 from botorch_binary_context.numerics.covariance import raise_variance
 from botorch_binary_context.probability import hermite, normal_cdf, probit_mean
 
-#: The variance of the noise of each setting, so that differences have that of duels.
+#: The variance of the noise of each setting, so that differences are as noisy as duels.
 NOISE = 0.5
 _SCALE = 1 / math.sqrt(NOISE)
 _PROBIT = ProbitLikelihood()
@@ -37,7 +37,7 @@ NUM_DRAWS = 1024
 class ContestLikelihood(OutcomeLikelihood):
     r"""One loser of a contest, ``p(c=1|g) = Φ(√2 g)``.
 
-    The contrast ``g`` has the noise of the winner in it: ``k - 1`` consecutive trials,
+    The contrast ``g`` includes the noise of the winner: ``k - 1`` consecutive trials,
     which are pairs of the winner and a loser with the label 1, share that noise.
 
     Example:
@@ -49,7 +49,7 @@ class ContestLikelihood(OutcomeLikelihood):
     def __init__(self, num_options: int = 3) -> None:
         r"""
         Args:
-            num_options: ``k``, at least 2.
+            num_options: ``k``, the number of settings, at least 2.
         """
         super().__init__()
         if not (isinstance(num_options, int) and num_options >= 2):
@@ -61,7 +61,7 @@ class ContestLikelihood(OutcomeLikelihood):
 
     @property
     def num_sharing(self) -> int:
-        """How many consecutive trials share their noise: ``k - 1``."""
+        """The number of consecutive trials that share their noise, ``k - 1``."""
         return self.num_options - 1
 
     @property
@@ -71,7 +71,7 @@ class ContestLikelihood(OutcomeLikelihood):
 
     @property
     def is_log_concave(self) -> bool:
-        """Whether ``log p(c|g)`` is concave in ``g``: it is."""
+        """True: ``log p(c|g)`` is concave in ``g``."""
         return True
 
     def _settings(self) -> tuple[Any, ...]:
@@ -167,9 +167,10 @@ def shared_noise(likelihood: OutcomeLikelihood, number: int, like: Tensor) -> Te
 
 
 def winner_probabilities(mean: Tensor, covar: Tensor) -> Tensor:
-    r"""The probability that each of ``k`` settings wins a contest. This is a closed
-    form for two and three settings. For more, it averages over quasi-random draws of
-    their values, given which it is a one-dimensional integral.
+    r"""The probability that each of ``k`` settings wins a contest.
+
+    This is a closed form for two and three settings. For more, it averages over
+    quasi-random draws of their values, given which it is a one-dimensional integral.
 
     Args:
         mean: The mean of their latent values, ``... x k``.
@@ -233,7 +234,7 @@ def _beats_all(mean: Tensor, covar: Tensor, i: int) -> Tensor:
 
 
 def _by_draws(mean: Tensor, covar: Tensor) -> Tensor:
-    """The same of any number, with values drawn and noise integrated out."""
+    """The same for any number, with values drawn and noise integrated out."""
     k, (nodes, weights) = mean.shape[-1], hermite(mean.dtype, mean.device)
     points = draw_sobol_normal_samples(k, NUM_DRAWS, mean.device, mean.dtype, seed=0)
     root = torch.linalg.cholesky(raise_variance(covar))

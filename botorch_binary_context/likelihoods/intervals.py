@@ -42,8 +42,8 @@ class Intervals:
         Args:
             lower: The lower edges.
             upper: The upper edges, of the same shape.
-            no_lower: Where the lower edge is ``-∞``, whatever is given.
-            no_upper: Where the upper edge is ``+∞``, whatever is given.
+            no_lower: Where the lower edge is ``-∞``, whatever ``lower`` is.
+            no_upper: Where the upper edge is ``+∞``, whatever ``upper`` is.
         """
         reflected = no_upper | (~no_lower & (lower + upper > 0))
         return cls(

@@ -30,7 +30,7 @@ from botorch_binary_context.probability import (
     normal_cdf,
 )
 
-# The nodes of a quadrature over the interval that matters.
+# The number of quadrature nodes over the interval that matters.
 NUM_NODES = 64
 REACH = 9.0
 
@@ -64,7 +64,7 @@ class OrdinalLikelihood(StepLikelihood):
         return self.num_outcomes, self.passing, super()._settings()
 
     def _intervals(self, contrast: Tensor, scale: Tensor | None = None) -> Intervals:
-        """Those of all categories, ``k x ... x n``; thresholds may be scaled."""
+        """The intervals of all categories, ``k x ... x n``; may scale thresholds."""
         t = self._thresholds_first(contrast)
         edges = contrast - (t if scale is None else t * scale)
         upper = torch.cat([edges[:1], edges])
@@ -81,7 +81,7 @@ class OrdinalLikelihood(StepLikelihood):
         return t.reshape(len(t), *[1] * (like.ndim + 1 - t.ndim), *t.shape[1:])
 
     def _confuse(self, parts: Tensor) -> Tensor:
-        """Sums over what is meant of ``k x ... x n`` values, for every answer."""
+        """For every answer, ``k x ... x n`` values summed over what was meant."""
         matrix = self.confusion()
         if matrix is None:
             return parts
@@ -155,10 +155,10 @@ class OrdinalLikelihood(StepLikelihood):
     ) -> Tensor:
         r"""The information, in nats, of an answer about a part of its contrast.
 
-        The entropy of an answer whose contrast is known is a bump, beside a step if
-        there are lapses; its expectation is that of the step in closed form, and a
-        Gauss-Legendre quadrature of the bump over where it and the Gaussian are not
-        negligible.
+        As a function of the contrast, the entropy of an answer is a bump, plus a step
+        if there are lapses. The expectation of the step has a closed form. That of the
+        bump is computed by Gauss-Legendre quadrature, over the range where neither the
+        bump nor the Gaussian is negligible.
 
         Args:
             mean: The mean of the contrasts.
@@ -196,7 +196,7 @@ class OrdinalLikelihood(StepLikelihood):
     def _integrate(
         self, bump: Any, mean: Tensor, variance: Tensor, shrink: Tensor
     ) -> Tensor:
-        """The expectation of what vanishes far from the thresholds."""
+        """The expectation of a function that vanishes far from the thresholds."""
         t = self.thresholds.to(mean)
         # The tiny term keeps the gradient of the square root finite.
         deviation = (variance + torch.finfo(variance.dtype).eps).sqrt()
@@ -212,13 +212,15 @@ class OrdinalLikelihood(StepLikelihood):
     def probabilities_below(
         self, mean: Tensor, variance: Tensor, below: Tensor, covariance: Tensor
     ) -> Tensor:
-        r"""The probability of each answer together with another variable being low.
+        r"""The joint probability of each answer and of another variable being low.
 
         Args:
             mean: The mean of the contrasts, ``... x n``.
             variance: Their variance, of the same shape.
-            below: What a standard normal variable is to be below, of the same shape.
-            covariance: Its covariance with the contrasts, of the same shape.
+            below: The bound that a standard normal variable is below, of the same
+                shape.
+            covariance: The covariance of this variable with the contrasts, of the same
+                shape.
 
         Returns:
             A ``num_outcomes x ... x n`` tensor.
@@ -274,7 +276,7 @@ class OrdinalLikelihood(StepLikelihood):
         contrast, targets = torch.broadcast_tensors(contrast, targets)
         t = self.thresholds.to(contrast)
         label = targets.long()
-        t = torch.cat([t[..., :1], t, t[..., -1:]], dim=-1)  # ends are not looked at
+        t = torch.cat([t[..., :1], t, t[..., -1:]], dim=-1)  # ends are not used
         t = t.expand(*label.shape[:-1], t.shape[-1])
         upper = t.gather(-1, label)
         lower = t.gather(-1, label + 1)

@@ -29,7 +29,7 @@ class BetaPrior(Prior):
             concentration1: The weight of rates near 1.
             concentration0: The weight of rates near 0.
         """
-        # Which calls that of ``Module``, and so comes before there are buffers.
+        # This calls the constructor of ``Module``, so it comes before buffers are set.
         torch.distributions.Distribution.__init__(self, validate_args=False)
         concentrations = torch.tensor(
             [concentration1, concentration0], dtype=torch.double, device="cpu"
@@ -62,7 +62,7 @@ class BetaPrior(Prior):
         return self._distribution().rsample(sample_shape)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> BetaPrior:
-        r"""The same prior, which is that of every rate.
+        r"""The same prior, which serves any batch.
 
         Args:
             batch_shape: Not used.

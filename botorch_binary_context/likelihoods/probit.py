@@ -46,7 +46,7 @@ class ProbitLikelihood(StepLikelihood):
     ``n``-alternative forced choice), the lapse rate ``λ`` that of failing with full
     ability [Wichmann2001psychometric]_. With both zero this is Eq. 2 of
     [Fauvel2022contextual]_. A learned rate is a hyperparameter of the model, fitted
-    with the others; the given value is where it starts.
+    with the others; it starts at the given value.
 
     Example:
         >>> likelihood = ProbitLikelihood(guess_rate=1 / 26)
@@ -82,7 +82,7 @@ class ProbitLikelihood(StepLikelihood):
                 "Expected ``guess_rate`` and ``lapse_rate`` to sum to less than 1, but "
                 f"got {guess_rate} and {lapse_rate}."
             )
-        # The room for one rate when the other is as large as it may be.
+        # The room that is left for one rate when the other is as large as it may be.
         both = learn_guess_rate and learn_lapse_rate
         for name, rate, other, learn in (
             ("guess_rate", guess_rate, lapse_rate, learn_guess_rate),
@@ -157,7 +157,7 @@ class ProbitLikelihood(StepLikelihood):
         r"""The information, in nats, of a label about a part of its contrast.
 
         With ``τ² = 1 + noise`` it is that of a trial whose contrast is
-        ``N(μ/τ, σ²/τ²)``: what is not in the part is noise.
+        ``N(μ/τ, σ²/τ²)``, since the rest of the contrast acts as noise.
 
         Args:
             mean: The mean of the contrasts.
@@ -173,13 +173,15 @@ class ProbitLikelihood(StepLikelihood):
     def probabilities_below(
         self, mean: Tensor, variance: Tensor, below: Tensor, covariance: Tensor
     ) -> Tensor:
-        r"""The probability of each outcome together with another variable being low.
+        r"""The joint probability of each outcome and of another variable being low.
 
         Args:
             mean: The mean of the contrasts, ``... x n``.
             variance: Their variance, of the same shape.
-            below: What a standard normal variable is to be below, of the same shape.
-            covariance: Its covariance with the contrasts, of the same shape.
+            below: The bound that a standard normal variable is below, of the same
+                shape.
+            covariance: The covariance of this variable with the contrasts, of the same
+                shape.
 
         Returns:
             A ``2 x ... x n`` tensor.

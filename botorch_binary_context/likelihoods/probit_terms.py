@@ -36,10 +36,10 @@ class ProbitTerms:
         r"""The answers of several kinds of trials, which follow one another.
 
         Args:
-            parts: Those of each kind.
+            parts: The answers of each kind.
 
         Returns:
-            Those of all.
+            The answers of all kinds.
         """
         sign = np.concatenate([part.sign for part in parts], axis=-1)
         if all(part.floor is None for part in parts):
@@ -70,7 +70,7 @@ class ProbitTerms:
         r"""``log p(c|f)``.
 
         Args:
-            z: The contrasts, positive where they speak for the label.
+            z: The contrasts, positive where they support the label.
 
         Returns:
             An array of the same shape.
@@ -84,7 +84,7 @@ class ProbitTerms:
         r"""``span φ(z) / p(c|f)``, the slope of ``log p(c|f)`` in ``z``.
 
         Args:
-            z: The contrasts, positive where they speak for the label.
+            z: The contrasts, positive where they support the label.
 
         Returns:
             An array of the same shape.

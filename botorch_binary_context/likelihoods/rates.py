@@ -90,7 +90,7 @@ def check_rate(name: str, rate: float, highest: float = 1.0) -> None:
     Args:
         name: The name of the rate.
         rate: The rate.
-        highest: The limit, which it must be less than.
+        highest: The limit, which the rate must be below.
     """
     if not 0.0 <= to_float(rate) < highest:
         raise InputDataError(

@@ -1,8 +1,8 @@
 r"""
 The probability of success where it is a step of the normal distribution.
 
-Pass/fail outcomes and ordered answers share it: ``p(success|f) = a + b Φ(f - t)``. All
-about it has closed forms for Gaussian contrasts.
+Pass/fail outcomes and ordered answers share it: ``p(success|f) = a + b Φ(f - t)``.
+Everything about it has a closed form for Gaussian contrasts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from botorch_binary_context.likelihoods.base import LogDerivatives
 from botorch_binary_context.likelihoods.rates import RatedLikelihood, rate_as_float
 from botorch_binary_context.probability import normal_cdf, probit_mean, probit_moments
 
-# Nearer to an end a share of the rise is not told from it.
+# A share of the rise that is closer to 0 or 1 than this counts as reaching it.
 ROUNDING = 1e-12
 
 
@@ -29,7 +29,7 @@ class Step:
 
     Attributes:
         lowest: ``a``, a number or ``batch_shape x 1``.
-        rise: ``b``, the same.
+        rise: ``b``, a number or ``batch_shape x 1``.
         threshold: ``t``, ``batch_shape x 1``; None if it is zero.
     """
 
@@ -70,11 +70,11 @@ class StepLikelihood(RatedLikelihood):
         return step.rescale(normal_cdf(step.shift(contrast)))
 
     def contrast_at(self, probability: float) -> float:
-        r"""The contrast that is passed with a probability.
+        r"""The contrast at which tests are passed with a given probability.
 
         Args:
-            probability: That of a success, between those of a hopeless and of a trivial
-                test.
+            probability: The success probability, between those of a hopeless and of a
+                trivial test.
 
         Returns:
             ``f``.
