@@ -6,9 +6,9 @@ draw, so draws are independent, and their Monte Carlo error is that of a mean of
 independent numbers. The chains start at draws from an approximation by sites. Their
 dynamics are split [Shahbaba2014split]_: the Gaussian part, which is that approximation,
 is followed exactly, and only the ratio of the likelihood to its sites needs small
-steps. Where the approximation is good, one quarter of a turn is an independent draw,
-and a few of them suffice. Nothing is asked of a likelihood but its log density and its
-slope.
+steps. Where the approximation is good, a quarter of a turn gives an independent draw,
+and a few of them suffice. A likelihood need only provide its log density and the slope
+of that.
 
 .. [Neal2011mcmc]
     R. M. Neal. MCMC using Hamiltonian dynamics. Handbook of Markov Chain Monte Carlo,
@@ -36,10 +36,10 @@ from botorch_binary_context.likelihoods.base import LogDerivatives
 WIDENING = 0.8
 COLD_TURNS = 6
 WARM_TURNS = 3
-# Of a turn: how many steps it takes at first, and at most.
+# The number of steps of a turn: at first, and at most.
 STEPS, MAX_STEPS = 4, 64
 LEAST_ACCEPTANCE = 0.65
-# Directions in which contrasts hardly vary, relative to the largest.
+# The variance, relative to the largest, of directions in which contrasts hardly vary.
 NEGLIGIBLE = 1e-13
 
 
@@ -142,8 +142,8 @@ def extend_samples(
     r"""Draw from the true posterior, given draws from that of some of the trials.
 
     The contrasts of new trials are drawn given those of the old; the draws are then
-    chosen anew in proportion to how well they explain the new labels, and a few steps
-    of their chains make them differ again.
+    resampled in proportion to the likelihood of the new labels, and a few steps of
+    their chains make them differ again.
 
     Args:
         likelihood: The likelihood of the trials.
@@ -151,7 +151,7 @@ def extend_samples(
         K: The prior covariance, ``batch_shape x n x n``.
         targets: Labels, ``batch_shape x n``.
         sites: ``τ`` and ``ν`` of an approximation, ``batch_shape x n x 2``.
-        known: Which of the trials the draws know, ``n`` booleans.
+        known: Which of the trials the draws include, ``n`` booleans.
         values: The draws of their contrasts, ``num_samples x batch_shape x n'``.
         seed: The seed of the draw.
     """
@@ -181,12 +181,13 @@ def _draw_unknown(
 
 
 def resample(g: Tensor, log_weights: Tensor, offset: Tensor) -> Tensor:
-    r"""As many draws in proportion to their weights, with as little chance as possible.
+    r"""Resample draws in proportion to their weights, with as little chance as
+    possible.
 
     Args:
         g: The draws, ``num_draws x batch_shape x n``.
         log_weights: The logarithms of their weights, ``num_draws x batch_shape``.
-        offset: Where each first mark is on the way to the next, from 0 to 1,
+        offset: The position of the first mark, in steps from 0 to 1,
             ``1 x batch_shape``.
 
     Returns:
@@ -225,7 +226,7 @@ class _Chains:
     """Chains in coordinates ``z`` that are standard normal under the base measure.
 
     The base measure is the prior times widened sites; the target is the base measure
-    times what the likelihood is to these sites.
+    times the ratio of the likelihood to these sites.
     """
 
     likelihood: TrialLikelihood
@@ -261,10 +262,10 @@ class _Chains:
         return _apply(self.to_coordinates, g - self.center)
 
     def choose(self, z: Tensor) -> Tensor:
-        """Draws of the base measure, chosen anew by how likely they are.
+        """Draws of the base measure, resampled in proportion to the target.
 
-        A chain that began where the likelihood excludes it would be stuck there, and
-        few go from one mode to another.
+        A chain that started where the likelihood is almost zero would be stuck there,
+        and few chains move from one mode to another.
         """
         if not z.numel():
             return z
@@ -292,7 +293,7 @@ class _Chains:
         slope = begin.slope
         p = torch.randn_like(x)
         before = begin.log_ratio - _energy(x, p)
-        # Of different lengths, so that no chain comes back to where it began.
+        # Turns differ in length, so that no chain comes back to where it started.
         length = (0.5 + torch.rand_like(x[..., :1])) * math.pi / 2 / steps
         cos = length.cos()
         sin = length.sin()
@@ -319,12 +320,12 @@ class _Chains:
         return _apply(self.root.mT, relative)
 
     def _log_ratio(self, g: Tensor, at: LogDerivatives) -> Tensor:
-        """The log of what the likelihood is to the sites."""
+        """The log ratio of the likelihood to the sites."""
         return (at.value - self._site(g)).sum(dim=-1)
 
 
 def _energy(z: Tensor, p: Tensor) -> Tensor:
-    """That of coordinates and momenta under the base measure."""
+    """The energy of coordinates and momenta under the base measure."""
     return (z.square() + p.square()).sum(dim=-1) / 2
 
 

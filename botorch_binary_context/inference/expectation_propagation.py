@@ -3,13 +3,13 @@ Expectation propagation: Gaussian sites that match the moments of the true poste
 
 The likelihood of trial ``i`` is replaced by a site ``exp(ν f - ½ τ f²)``, such that the
 Gaussian without the site (the *cavity*) times the true likelihood has the same mean and
-variance as with it [Minka2001expectation]_. Laplace's method looks at the posterior at
-one point, its mode; expectation propagation matches all of it, and the mean of a skewed
-posterior is right to a few hundredths of a standard deviation.
+variance as the Gaussian with the site [Minka2001expectation]_. Laplace's method looks
+at the posterior at one point, its mode; expectation propagation matches all of it, and
+the mean of a skewed posterior is right to a few hundredths of a standard deviation.
 
 With a guess or a lapse rate a trial may make the posterior wider: its site precision is
-negative. Such sites are kept, by a second factorization beside that of the positive
-ones, since setting them to zero makes intervals about 10 % too narrow with two
+negative. Such sites are kept, with a second factorization in addition to that of the
+positive ones, since setting them to zero makes intervals about 10 % too narrow with two
 alternatives.
 
 .. [Minka2001expectation]
@@ -53,7 +53,7 @@ from botorch_binary_context.numerics.notices import warn_of_inaccuracy
 
 TOLERANCE = 1e-5
 MAX_SWEEPS = 200
-# New trials that are added one by one to a former posterior.
+# The maximum number of new trials that are added one by one to a former posterior.
 MAX_NEW_TRIALS = 4
 
 
@@ -69,10 +69,10 @@ class ExpectationPropagation(Inference):
     ) -> None:
         r"""
         Args:
-            tolerance: By how much, in posterior standard deviations, one more sweep may
-                change the moments of any trial.
-            max_sweeps: The most factorizations of the posterior. A warning says if they
-                did not suffice.
+            tolerance: The most that one more sweep may change the moments of any trial,
+                in posterior standard deviations.
+            max_sweeps: The maximum number of factorizations of the posterior. A warning
+                says if they did not suffice.
         """
         self.tolerance = tolerance
         self.max_sweeps = max_sweeps
@@ -118,8 +118,8 @@ class ExpectationPropagation(Inference):
     ) -> tuple[Tensor, Start]:
         r"""The approximate log evidence, and where to start the next time.
 
-        The sites are where the evidence is stationary in them, so that its slopes are
-        those at fixed sites: ``a`` and ``½ (a aᵀ - P)``.
+        The evidence is stationary in the sites, so its slopes are those at fixed sites:
+        ``a`` and ``½ (a aᵀ - P)``.
 
         Args:
             likelihood: The likelihood of the trials.
@@ -188,7 +188,7 @@ class ExpectationPropagation(Inference):
         """The sites, the likelihood whose moments they match, the last posterior."""
         matched: TiltedLikelihood = likelihood
         with torch.no_grad():
-            # What rounding allows in single precision.
+            # At least what rounding allows in single precision.
             tolerance = max(self.tolerance, 1e2 * torch.finfo(K.dtype).eps)
             curvature = CURVATURE if likelihood.is_log_concave else torch.inf
             search = SiteSearch(
@@ -298,7 +298,7 @@ def _approximation(
     found: Sites,
     local: LocalPosterior | None = None,
 ) -> SiteApproximation:
-    """The posterior that sites make of the prior."""
+    """The posterior that follows from the prior and the sites."""
     root = sites.root()
     inflation = None
     cholesky = factorize(K, root)
@@ -364,8 +364,9 @@ def attach_gradient(
     r"""Make sites a differentiable function of the prior they belong to.
 
     The sites are a fixed point ``s = F(s; m, K)`` of a sweep, so that
-    ``ds = (I - ∂F/∂s)⁻¹ ∂F``, with ``∂F`` what the prior changes of a sweep at fixed
-    sites: one Newton step, taken with the graph of ``F`` in ``m`` and ``K`` alone.
+    ``ds = (I - ∂F/∂s)⁻¹ ∂F``, where ``∂F`` is the change of a sweep with the prior, at
+    fixed sites. This is one Newton step, taken with the graph of ``F`` in ``m`` and
+    ``K`` alone.
 
     Args:
         likelihood: The likelihood of the trials.
@@ -400,7 +401,7 @@ def log_evidence(
 ) -> Tensor:
     r"""The approximate ``log p(c)`` that sites give.
 
-    The mass of the prior times the sites, each scaled to the mass that the true
+    It is the mass of the prior times the sites, each scaled to the mass that the true
     likelihood has in its cavity; Eq. 3.65 of [Rasmussen2006gpml]_ in terms that stay
     finite for any site.
 

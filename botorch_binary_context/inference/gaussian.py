@@ -25,7 +25,7 @@ from botorch_binary_context.likelihoods.probit_terms import Array, ProbitTerms
 
 
 class TiltedLikelihood(Protocol):
-    r"""What matching moments asks of the likelihood of all trials."""
+    r"""The likelihood of all trials, as the matching of moments needs it."""
 
     def tilted_derivatives(
         self, mean: Tensor, variance: Tensor, targets: Tensor
@@ -35,7 +35,7 @@ class TiltedLikelihood(Protocol):
 
 
 class TrialLikelihood(TiltedLikelihood, Protocol):
-    r"""What inference asks of the likelihood of all trials."""
+    r"""The likelihood of all trials, as inference needs it."""
 
     @property
     def is_log_concave(self) -> bool:
@@ -65,7 +65,7 @@ class Start:
     r"""The starting point of an approximation that is similar to a known one.
 
     Attributes:
-        values: Numbers of each trial, ``batch_shape x n x k``; zeros for trials about
+        values: Numbers for each trial, ``batch_shape x n x k``; zeros for trials about
             which nothing is known.
         former: The approximation of some of the trials with the same prior, if it is
             useful.
@@ -91,7 +91,7 @@ class GaussianApproximation(ABC):
         cholesky: The factor of ``B = I + W½ K W½``, ``batch_shape x n x n``.
         inflation: ``R``, ``batch_shape x n x n``, if some site precisions are negative:
             ``P = W½ B⁻¹ W½ - Rᵀ R``. A trial whose site is negative makes the posterior
-            wider, as a guess does that speaks against what was believed.
+            wider, as a guess does that contradicts what was believed.
     """
 
     prior_mean: Tensor
@@ -109,7 +109,7 @@ class GaussianApproximation(ABC):
     @property
     @abstractmethod
     def start(self) -> Start:
-        r"""Where to look for a similar approximation."""
+        r"""Where to start the search for a similar approximation."""
 
     @abstractmethod
     def as_sites(self) -> Tensor:
@@ -131,7 +131,8 @@ class GaussianApproximation(ABC):
         )
 
     def explained_variance(self, cross_covariance: Tensor) -> Tensor:
-        r"""The diagonal of ``k*ᵀ P k*``: what the data take from the prior variance.
+        r"""The diagonal of ``k*ᵀ P k*``: by how much the data reduce the prior
+        variance.
 
         Args:
             cross_covariance: A ``batch_shape x n x q`` tensor ``k*``.
@@ -168,9 +169,9 @@ class GaussianApproximation(ABC):
         return P if self.inflation is None else P - self.inflation.mT @ self.inflation
 
     def draw_weights(self, values: Tensor) -> Tensor:
-        r"""Weights that turn functions of the prior into ones of the posterior.
+        r"""Weights that turn draws from the prior into draws from the posterior.
 
-        With ``f₀`` drawn from the prior, zero mean, and ``w`` these weights,
+        With ``f₀`` drawn from the prior with zero mean, and ``w`` these weights,
         ``m(·) + f₀(·) + k(·,X) w`` is drawn from the posterior: Matheron's rule, in a
         form that never divides by the information of a saturated trial,
         ``w = a - W½ B⁻¹ (W½ f₀(X) + ε)``.
@@ -252,7 +253,7 @@ class Inference(ABC):
             start: The ``start`` of a similar search, ``b x n x k``.
 
         Returns:
-            What was found; None if :meth:`approximate` has to be asked.
+            The result; None if :meth:`approximate` is needed instead.
         """
         return None
 

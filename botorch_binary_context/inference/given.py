@@ -52,7 +52,7 @@ class GivenApproximation(GaussianApproximation):
 
     @property
     def start(self) -> Start:
-        r"""Nothing to begin a search with."""
+        r"""Empty, since there is no search to start."""
         return Start(torch.zeros_like(self.values).unsqueeze(-1))
 
     def as_sites(self) -> Tensor:
@@ -62,8 +62,7 @@ class GivenApproximation(GaussianApproximation):
 
 
 class GivenContrasts(Inference):
-    r"""Inference in which the contrasts of the training trials are given and labels
-    ignored.
+    r"""Inference with given contrasts of the training trials; labels are ignored.
 
     Example:
         >>> draws = model.sample_contrasts(256).values
@@ -74,7 +73,7 @@ class GivenContrasts(Inference):
         r"""
         Args:
             values: The contrasts, ``batch_shape x n``.
-            noise: The standard deviation with which they are known.
+            noise: The standard deviation of their noise.
         """
         self.values = values
         self.noise = noise

@@ -2,11 +2,12 @@ r"""
 A Gaussian approximation of the latent values at a few points, given very many trials.
 
 With ``u`` the latent values at ``m`` inducing points, ``K = L Lᵀ`` their prior
-covariance and ``u = m_u + L v``, the contrast of trial ``i`` is ``φ_iᵀ v`` plus what
-the inducing points leave open. The Gaussian ``q(v)`` that maximizes the evidence lower
-bound [Hensman2015scalable]_ has one site ``exp(ν f - ½ τ f²)`` for each trial, with
-``τ = -E ∂² log p`` and ``ν = E ∂ log p + τ E f``. A sweep that sets all sites to these
-values is a natural gradient step [Khan2017conjugate]_; it costs ``O(n m²)``.
+covariance and ``u = m_u + L v``, the contrast of trial ``i`` is ``φ_iᵀ v`` plus a part
+that the inducing points do not determine. The Gaussian ``q(v)`` that maximizes the
+evidence lower bound [Hensman2015scalable]_ has one site ``exp(ν f - ½ τ f²)`` for each
+trial, with ``τ = -E ∂² log p`` and ``ν = E ∂ log p + τ E f``. A sweep that sets all
+sites to these values is a natural gradient step [Khan2017conjugate]_; it costs
+``O(n m²)``.
 
 .. [Hensman2015scalable]
     J. Hensman, A. Matthews, Z. Ghahramani. Scalable variational Gaussian process
@@ -51,7 +52,7 @@ class InducingApproximation(GaussianApproximation):
     Attributes:
         root: ``R``, ``m x m``, with ``P = Rᵀ R``.
         unwhiten: ``L⁻ᵀ``, ``m x m``.
-        sites: Those of the trials, ``n`` each.
+        sites: The sites of the trials, ``n`` each.
         bound: The lower bound of the log evidence, a scalar.
     """
 
@@ -101,16 +102,16 @@ class InducingApproximation(GaussianApproximation):
         return self.root.mT @ self.root
 
     def draw_weights(self, values: Tensor) -> Tensor:
-        r"""Weights that turn functions of the prior into ones of the posterior.
+        r"""Weights that turn draws from the prior into draws from the posterior.
 
         Args:
-            values: Functions of the prior, zero mean, at the inducing points,
+            values: Draws from the prior with zero mean, at the inducing points,
                 ``samples x m``.
 
         Returns:
             A ``samples x m`` tensor.
         """
-        # v ~ N(mean, B⁻¹), and what the prior function has in its place.
+        # v ~ N(mean, B⁻¹) takes the place of the v of the prior function.
         noise = torch.randn_like(values).unsqueeze(-1)
         drawn = torch.linalg.solve_triangular(self.cholesky.mT, noise, upper=True)
         move = drawn - self.unwhiten.mT @ values.unsqueeze(-1)
@@ -124,7 +125,7 @@ class InducingPrior:
     Attributes:
         mean: The prior mean of the contrasts, ``n``.
         features: ``Φ``, ``m x n``.
-        left: The prior variance of the contrasts that inducing points leave open,
+        left: The prior variance of the contrasts that inducing points do not explain,
             ``n``.
         inducing_mean: The prior mean at the inducing points, ``m``.
         K: Their prior covariance, ``m x m``.
@@ -161,7 +162,7 @@ class _Posterior:
         return cls(cholesky, center, mean, variance)
 
     def divergence(self) -> Tensor:
-        """That of ``q(v)`` from the standard normal."""
+        """The divergence of ``q(v)`` from the standard normal."""
         inverse = torch.cholesky_inverse(self.cholesky)
         excess = inverse.diagonal().sum() - len(self.center)
         log_det = 2 * self.cholesky.diagonal().log().sum()
@@ -176,7 +177,7 @@ def approximate_inducing(
 ) -> InducingApproximation:
     r"""The Gaussian at the inducing points that maximizes the evidence lower bound.
 
-    Sites that would widen the posterior, as a guess does that speaks against what was
+    Sites that would widen the posterior, as a guess does that contradicts what was
     believed, are given no precision.
 
     Args:
@@ -204,7 +205,7 @@ def approximate_inducing(
 def _sweep(
     likelihood: TrialLikelihood, prior: InducingPrior, targets: Tensor, sites: Sites
 ) -> tuple[Sites, _Posterior, float]:
-    """Natural gradient steps until the means stay; smaller ones if that diverges."""
+    """Natural gradient steps until the means settle; smaller ones if they diverge."""
     posterior = _Posterior.of(prior, sites)
     error = torch.inf
     size = 1.0

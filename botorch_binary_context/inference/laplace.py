@@ -36,7 +36,8 @@ from botorch_binary_context.inference.slopes import Slopes, attach_slopes
 from botorch_binary_context.inference.small import SmallMode, SmallProblem, to_slopes
 from botorch_binary_context.likelihoods.probit_terms import Array
 
-# New trials that are added to the curvature of a former approximation.
+# The maximum number of new trials that are added to the curvature of a former
+# approximation.
 MAX_NEW_TRIALS = 16
 
 
@@ -82,8 +83,8 @@ class Laplace(Inference):
     ) -> tuple[Tensor, Start]:
         r"""The approximate log evidence, and where to start the next time.
 
-        Its slopes in the prior are those of a closed form; only where parameters of the
-        likelihood are learned does a graph lead through the approximation.
+        Its slopes in the prior have a closed form. Only if parameters of the likelihood
+        are learned does a graph lead through the approximation.
 
         Args:
             likelihood: The likelihood of the trials.
@@ -259,7 +260,7 @@ def _from_small(
 def _grower(
     search: ModeSearch, start: Start | None
 ) -> Callable[[ModeState], Curvature] | None:
-    """What finds the curvature of all trials, from that at the mode of some of them."""
+    """A function that extends the curvature of some trials to all trials."""
     if start is None or start.known is None or not search.likelihood.is_log_concave:
         return None
     known = start.known
@@ -282,8 +283,8 @@ def evidence_slopes(
 ) -> Slopes:
     r"""The slopes of the log evidence in the prior mean and covariance.
 
-    The log posterior is stationary at the mode, so that only the curvature feels the
-    mode move: with ``s = ∂(-½ log |B|) / ∂f̂`` and ``u = (I + H K)⁻¹ s`` the slopes are
+    The log posterior is stationary at the mode, so a move of the mode affects only the
+    curvature: with ``s = ∂(-½ log |B|) / ∂f̂`` and ``u = (I + H K)⁻¹ s`` the slopes are
     ``a + u`` and ``½ a aᵀ - ½ P + u aᵀ`` (Eq. 5.21 to 5.24 of [Rasmussen2006gpml]_).
 
     Args:
@@ -336,10 +337,10 @@ def find_mode(
     Algorithm 3.1 of [Rasmussen2006gpml]_, batched: every step factors
     ``B = I + W½ K W½``, whose eigenvalues are at least one, and never inverts ``K``. A
     step that does not raise the log posterior is halved; an element of the batch that
-    is done stops moving. The end is reached when ``a = ∇ log p(c|f)`` to rounding, and
-    so for the contrasts that follow from both. Where the likelihood is not log-concave,
-    ``W`` is the Fisher information, which always climbs but converges slowly: near the
-    end the true Hessian takes over.
+    is done stops moving. The search ends when ``a = ∇ log p(c|f)`` to rounding, and the
+    contrasts that follow from the two sides agree, too. Where the likelihood is not
+    log-concave, ``W`` is the Fisher information, which always climbs but converges
+    slowly: near the end the true Hessian takes over.
 
     Args:
         likelihood: The likelihood of the trials.
@@ -359,10 +360,10 @@ class _ImplicitMode(torch.autograd.Function):
     """The mode as a function of ``m`` and ``K``, by the implicit function theorem.
 
     At the mode ``f = m + K g(f)`` with ``g = ∇ log p``, so that
-    ``df = (I + K H)⁻¹ (dm + dK g + K dg)``, ``H = -∇² log p``, where ``dg`` is what the
-    parameters of the likelihood change of ``g``. The backward pass is written in terms
-    of the mode *with* its graph, which makes derivatives in ``m`` and ``K`` of every
-    order exact.
+    ``df = (I + K H)⁻¹ (dm + dK g + K dg)``, ``H = -∇² log p``, where ``dg`` is the
+    change of ``g`` with the parameters of the likelihood. The backward pass is written
+    in terms of the mode *with* its graph, which makes derivatives in ``m`` and ``K`` of
+    every order exact.
     """
 
     @staticmethod
@@ -403,7 +404,7 @@ def attach_gradient(
 ) -> Tensor:
     r"""Make the mode a differentiable function of the prior it belongs to.
 
-    The true Hessian of the likelihood is used, also where :func:`find_mode` stepped
+    The true Hessian of the likelihood is used, even where :func:`find_mode` stepped
     with the Fisher information.
 
     Args:
@@ -420,7 +421,7 @@ def attach_gradient(
     shape = mode.shape
     mode = mode.detach()
     shift = None
-    if likelihood.requires_grad:  # zero, but for what the parameters change of it
+    if likelihood.requires_grad:  # zero, except for its slopes
         gradient = likelihood.log_derivatives(mode, targets).gradient
         shift = gradient - gradient.detach()
     return _ImplicitMode.apply(  # pyright: ignore[reportReturnType]

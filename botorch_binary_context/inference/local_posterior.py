@@ -19,10 +19,10 @@ from botorch_binary_context.inference.sites import Marginals, Sites
 
 @dataclass(frozen=True)
 class LocalPosterior:
-    r"""The posterior near given sites, to first order in what changes of them.
+    r"""The posterior near given sites, to first order in their change.
 
     Sites near these have a *position*, ``batch_shape x 2 x n``: their precision and
-    their location relative to the posterior mean, in units of what they do to the
+    their location relative to the posterior mean, in units of their effect on the
     posterior.
 
     Attributes:
@@ -31,8 +31,8 @@ class LocalPosterior:
         sites: The sites.
         marginals: The posterior with these sites.
         scale: The units of positions.
-        position: That of the sites themselves.
-        change: What a sweep would change of it.
+        position: The position of the sites themselves.
+        change: The change of the position in one sweep.
         error: The largest change; infinite if there is no posterior.
     """
 
@@ -86,7 +86,7 @@ class LocalPosterior:
 
     @cached_property
     def _constants(self) -> tuple[Tensor, ...]:
-        """What all predictions share."""
+        """The terms that all predictions share."""
         variance = self.marginals.variance
         left = 1 - self.sites.precision * variance
         unit = self.scale.reciprocal()
@@ -94,10 +94,10 @@ class LocalPosterior:
         return unit, self.position * unit, variance.square(), relative, variance / left
 
     def predict(self, position: Tensor, shift: Tensor) -> tuple[Tensor, Tensor]:
-        r"""What a sweep would change of other sites.
+        r"""The change of other sites in one sweep.
 
         Args:
-            position: That of the other sites.
+            position: The position of the other sites.
             shift: The change of the posterior mean for sites close to them,
                 ``batch_shape x n``.
 

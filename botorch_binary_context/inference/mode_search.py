@@ -20,26 +20,27 @@ from botorch_binary_context.likelihoods.base import LogDerivatives
 
 MAX_NEWTON_STEPS = 100
 MAX_HALVINGS = 20
-# Of likelihoods that are not log-concave: errors below which the true Hessian is used.
+# For likelihoods that are not log-concave, the error below which the true Hessian is
+# used.
 NEAR = 1e-2
 # From this size on a factorization costs more than a few products with vectors.
 SLIDING_SIZE = 100
 MAX_SLIDES = 12
-# Errors below which the curvature of a point nearby is tried, and by how much an error
-# has to shrink each time.
+# The error below which the curvature of a nearby point is tried, and the factor by
+# which the error has to shrink each time.
 NEAR_ENOUGH = 0.2
 SHRINKAGE = 0.3
 
 
 @dataclass(frozen=True)
 class ModeState:
-    r"""Where the search for the mode is.
+    r"""A point of the search for the mode.
 
     Attributes:
         weights: ``a``, ``batch_shape x n``.
         contrast: ``f = m + K a``, ``batch_shape x n``.
         residual: ``K a``, ``batch_shape x n``.
-        derivatives: Those of the log-likelihood there.
+        derivatives: The derivatives of the log-likelihood there.
         objective: The log posterior of the contrasts, up to a constant.
         error: How far the weights are from the gradient that they equal at the mode.
     """
@@ -54,7 +55,7 @@ class ModeState:
 
 @dataclass(frozen=True)
 class Curvature:
-    r"""That of the log posterior at some contrasts, factored.
+    r"""The curvature of the log posterior at some contrasts, factored.
 
     Attributes:
         root: ``W½``, ``batch_shape x n``.
@@ -66,11 +67,11 @@ class Curvature:
 
     @classmethod
     def at(cls, K: Tensor, state: ModeState) -> Curvature:
-        r"""The curvature where a search is.
+        r"""The curvature at a point of a search.
 
         Args:
             K: The prior covariance, ``batch_shape x n x n``.
-            state: Where the search is.
+            state: The point of the search.
         """
         root = state.derivatives.information.sqrt()
         return cls(root, factorize(K, root))
@@ -119,19 +120,18 @@ class Curvature:
 
 @dataclass(frozen=True)
 class GrownCurvature(Curvature):
-    r"""A curvature with few trials more than a factor.
+    r"""A curvature with a few more trials than its factor.
 
-    The factor of all trials has that of the old ones in it as it is, and the new trials
-    below it; it is not put together, which would copy it.
+    The factor of all trials contains that of the old ones unchanged, with the new
+    trials below it. It is not assembled, since that would copy it.
 
     Attributes:
         root: ``W½`` of all trials, ``batch_shape x n``.
         cholesky: The factor of the old ones, ``batch_shape x m x m``.
-        side: What stands below it, transposed, ``batch_shape x m x k``.
-        corner: The factor of what the old ones leave of the new ones,
-            ``batch_shape x k x k``.
-        old: Which trials these are, ``m``.
-        new: The others, ``k``.
+        side: The block below it, transposed, ``batch_shape x m x k``.
+        corner: The factor of the new ones given the old ones, ``batch_shape x k x k``.
+        old: The indices of the old trials, ``m``.
+        new: The indices of the new trials, ``k``.
     """
 
     side: Tensor
@@ -217,17 +217,17 @@ class ModeSearch:
         return 1e3 * torch.finfo(self.K.dtype).eps
 
     def slide(self, state: ModeState, curvature: Curvature) -> ModeState:
-        r"""Newton steps with the curvature of a point nearby, as long as they pay.
+        r"""Newton steps with the curvature of a nearby point, as long as they pay off.
 
         They cost a few products of matrices and vectors, and near the end each of them
-        gains about as many digits as the first one had.
+        gains about as many digits as the first one did.
 
         Args:
-            state: Where the search is.
+            state: The point of the search.
             curvature: The curvature near there.
 
         Returns:
-            Where the steps led.
+            The point that the steps reach.
         """
         for _ in range(MAX_SLIDES):
             moves = state.error > self.tolerance
@@ -249,7 +249,7 @@ class ModeSearch:
             weights: ``batch_shape x n``.
 
         Returns:
-            Where the search is then.
+            The point of the search with these weights.
         """
         residual = matvec(self.K, weights)
         contrast = self.prior_mean + residual

@@ -31,13 +31,15 @@ from botorch_binary_context.numerics.anderson import AndersonMixing
 
 DAMPING = 0.8
 LEAST_DAMPING = 0.2
-# Errors, in posterior standard deviations, below which the posterior is nearly linear.
+# The error, in posterior standard deviations, below which the posterior is nearly
+# linear.
 NEAR = 0.3
 MAX_INNER_SWEEPS = 25
-# Of likelihoods that are log-concave: the error after a step near the end is at most
-# so many times the square of that before it.
+# For log-concave likelihoods, the error after a step near the end is at most this many
+# times the square of the error before it.
 CURVATURE = 1.0
-# Sweeps of a whole batch, and of what is left of it before Newton's method takes over.
+# The number of sweeps of a whole batch, and of its unfinished elements before Newton's
+# method takes over.
 FIRST_SWEEPS = 10
 PATIENCE = 20
 SMALLEST_STEP = 1e-4
@@ -58,7 +60,7 @@ class ClampedLikelihood:
     def tilted_derivatives(
         self, mean: Tensor, variance: Tensor, targets: Tensor
     ) -> LogDerivatives:
-        r"""As those of the likelihood, without negative curvatures.
+        r"""The derivatives of the likelihood, without negative curvatures.
 
         Args:
             mean: The mean of the contrasts, ``... x n``.
@@ -88,7 +90,7 @@ class SelectedLikelihood:
     def tilted_derivatives(
         self, mean: Tensor, variance: Tensor, targets: Tensor
     ) -> LogDerivatives:
-        r"""As those of the likelihood.
+        r"""The derivatives of the likelihood.
 
         Args:
             mean: The mean of the contrasts, ``m x n`` for ``m`` elements.
@@ -122,8 +124,8 @@ class SiteSearch:
         targets: Labels, ``batch_shape x n``.
         tolerance: How far the moments may be from matching, in posterior standard
             deviations.
-        curvature: The error after a step near the end is at most so many times the
-            square of that before it; infinite if that is not known.
+        curvature: The error after a step near the end is at most this many times the
+            square of the error before it; infinite if no such bound is known.
     """
 
     likelihood: TiltedLikelihood
@@ -143,7 +145,7 @@ class SiteSearch:
 
         Args:
             start: Sites to start from, stacked; by default none.
-            max_sweeps: The most factorizations.
+            max_sweeps: The maximum number of factorizations.
             begin: A posterior near these sites, if it is known.
 
         Returns:
@@ -183,7 +185,7 @@ class SiteSearch:
             start: The sites to start from, ``batch_shape x n x 2``.
             sites: The sites so far.
             error: Their errors.
-            max_sweeps: The most factorizations.
+            max_sweeps: The maximum number of factorizations.
 
         Returns:
             The better sites of the two, and their errors.
@@ -316,7 +318,8 @@ class SiteSearch:
         return good, last.minimum(local.error), local
 
     def _newton(self, sites: Sites, max_sweeps: int) -> tuple[Sites, Tensor]:
-        """Newton's method for sites that sweeps do not find, each step halved at need.
+        """Newton's method for sites that sweeps do not find, with steps halved as
+        needed.
 
         Where many trials say the same, a sweep changes all of their sites at once and
         overshoots, however it is damped.
@@ -364,7 +367,7 @@ class SiteSearch:
         sites: Sites,
         make: Callable[..., Marginals] | None = None,
     ) -> LocalPosterior:
-        """The posterior near sites, and what a sweep would change of them."""
+        """The posterior near sites, and their change in one sweep."""
         prior = self.prior_mean, self.K
         if make is not None:
             marginals = make(*prior)

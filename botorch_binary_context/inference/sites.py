@@ -20,9 +20,9 @@ from botorch_binary_context.inference.gaussian import (
     matvec,
 )
 
-# The share of a trial in what is known of its contrast, below which it is weak.
+# A site is weak if its share in what is known of its contrast is below this.
 WEAK = 1e-6
-# The largest share of weak sites whose columns are worth computing apart.
+# The largest share of weak sites whose columns are worth computing separately.
 MOST_WEAK = 0.4
 
 
@@ -80,7 +80,7 @@ class Sites:
 
 
 def _safe_root(x: Tensor) -> Tensor:
-    """The root of what is positive; the root of zero has no slope."""
+    """The root of positive values, zero elsewhere; the root of zero has no slope."""
     positive = x > 0
     return torch.where(positive, torch.where(positive, x, 1.0).sqrt(), 0.0)
 
@@ -151,8 +151,9 @@ class Marginals:
     ) -> Marginals | None:
         r"""The same from the inverse of ``B``, for a third of the cost, if possible.
 
-        ``Σ = W⁻½ (I - B⁻¹) W⁻½`` loses its digits where a site hardly tells anything.
-        If few sites are so weak, their columns come from ``Σ = K - K W½ B⁻¹ W½ K``.
+        ``Σ = W⁻½ (I - B⁻¹) W⁻½`` loses digits where a site carries hardly any
+        information. If few sites are so weak, their columns come from
+        ``Σ = K - K W½ B⁻¹ W½ K``.
 
         Args:
             prior_mean: ``m``, ``batch_shape x n``.
@@ -234,7 +235,7 @@ class Marginals:
 
 
 def _are_too_many(weak: Tensor) -> bool:
-    """Whether the weak sites are better not treated apart; of a batch, whether any."""
+    """Whether any element of a batch has too many weak sites to treat them apart."""
     number = int(weak.sum())
     return number > (0 if weak.ndim > 1 else MOST_WEAK * weak.shape[-1])
 
@@ -299,7 +300,7 @@ def match_cavity(
 def match_moments(
     likelihood: TiltedLikelihood, marginals: Marginals, sites: Sites, targets: Tensor
 ) -> Sites:
-    r"""One sweep: every site anew, given the others.
+    r"""One sweep, which matches every site anew, given the others.
 
     Args:
         likelihood: The likelihood of the trials.

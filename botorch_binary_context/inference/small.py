@@ -25,19 +25,20 @@ from torch import Tensor
 from botorch_binary_context.inference.slopes import Slopes
 from botorch_binary_context.likelihoods.probit_terms import Array, ProbitTerms
 
-# The most trials: from here on the algebra costs more than the calls.
+# The maximum number of trials; with more, the algebra costs more than the calls.
 SMALL = 128
 MAX_STEPS = 20
 MAX_SWEEPS = 40
-# What rounding allows of the weights at a mode, and of the contrasts.
+# The error that rounding allows in the weights at a mode, and in the contrasts.
 TOLERANCE = 1e3 * float(np.finfo(float).eps)
 CONTRAST_TOLERANCE = 32 * TOLERANCE
-# The share of a trial in what is known of its contrast, below which digits are lost.
+# If the share of a trial in what is known of its contrast is below this, digits are
+# lost.
 WEAK = 1e-6
 
 
 class AnsweredTrials(Protocol):
-    r"""A likelihood of all trials that may know them in NumPy."""
+    r"""A likelihood of all trials that may have their answers in NumPy."""
 
     def probit_terms(self, targets: Tensor) -> ProbitTerms | None:
         """The answers in NumPy, if all have a probit link and fixed rates."""
@@ -45,7 +46,7 @@ class AnsweredTrials(Protocol):
 
 
 class SmallPosterior(Protocol):
-    r"""What a search over few trials finds."""
+    r"""The result of a search over few trials."""
 
     @property
     def is_found(self) -> Array:
@@ -59,19 +60,19 @@ class SmallPosterior(Protocol):
 
     @property
     def start(self) -> Array:
-        """Numbers of each trial to start a similar search from, ``b x n x k``."""
+        """Numbers for each trial to start a similar search from, ``b x n x k``."""
         ...
 
     def slopes(self) -> tuple[Array, Array]:
-        """Those of the log evidence in the prior, ``b x n`` and ``b x n x n``."""
+        """The slopes of the log evidence in the prior, ``b x n`` and ``b x n x n``."""
         ...
 
 
 def is_small(values: Tensor) -> bool:
-    r"""Whether posteriors of so many trials are searched for here.
+    r"""Whether posteriors of these trials are searched for here.
 
     Args:
-        values: Something of each trial, ``... x n``.
+        values: A number for each trial, ``... x n``.
 
     Returns:
         Whether there are few trials, in double precision on the CPU.
@@ -98,7 +99,7 @@ class SmallProblem:
     def of(
         cls, likelihood: AnsweredTrials, prior_mean: Tensor, K: Tensor, targets: Tensor
     ) -> Self | None:
-        r"""A problem of one model in NumPy, if it is one that can be solved here.
+        r"""A problem of one model in NumPy, if it can be solved here.
 
         Args:
             likelihood: The likelihood of the trials.
@@ -108,7 +109,7 @@ class SmallProblem:
 
         Returns:
             The problem; None if it is a batch, large, not in double precision on the
-            CPU, or with answers that are not known here.
+            CPU, or has answers that are not supported here.
         """
         if K.ndim != 2 or targets.ndim != 1 or not is_small(K):
             return None
@@ -129,7 +130,7 @@ class SmallProblem:
         answers = self.terms.select(models)
         return SmallProblem(self.mean[models], self.K[models], answers)
 
-    @np.errstate(all="ignore")  # what is not finite is not found
+    @np.errstate(all="ignore")  # not finite means not found
     def find_mode(self, weights: Array | None = None) -> SmallMode | None:
         r"""Newton's method for the mode, in the weights of ``f = m + K a``.
 
@@ -191,9 +192,9 @@ class SmallProblem:
         Args:
             start: Precisions ``τ`` and locations ``ν`` to start from, ``b x n x 2``;
                 zeros where nothing is known of a trial.
-            tolerance: By how much, in posterior standard deviations, one more sweep may
-                change the moments of any trial.
-            max_sweeps: The most sweeps.
+            tolerance: The most that one more sweep may change the moments of any trial,
+                in posterior standard deviations.
+            max_sweeps: The maximum number of sweeps.
 
         Returns:
             The sites, not found where one would have to be negative.
@@ -255,10 +256,10 @@ class SmallMode:
 
     Attributes:
         problem: The problem.
-        is_found: Which modes these are, ``b``.
+        is_found: Which of the modes were found, ``b``.
         weights: ``a``, ``b x n``.
         residual: ``f̂ - m = K a``, ``b x n``.
-        z: The contrasts, positive where they speak for the label, ``b x n``.
+        z: The contrasts, positive where they support the label, ``b x n``.
         ratio: The slopes of ``log p(c|f)`` in ``z``, ``b x n``.
         root: ``W½``, ``b x n``.
         cholesky: The factor of ``B = I + W½ K W½``, ``b x n x n``.
@@ -322,7 +323,7 @@ class SmallSites:
         location: ``ν``, ``b x n``.
         mean: The posterior mean, ``b x n``.
         variance: The posterior variance, ``b x n``.
-        cavity_variance: That of each contrast without its own site, ``b x n``.
+        cavity_variance: The variance of each contrast without its own site, ``b x n``.
         root: ``W½``, the roots of the precisions, ``b x n``.
         cholesky: The factor of ``B = I + W½ K W½``, ``b x n x n``.
         inverse: The inverse of ``B``, ``b x n x n``.
@@ -351,7 +352,7 @@ class SmallSites:
 
     @property
     def offset(self) -> Array:
-        """The means of the cavities, less those of the posterior, ``b x n``."""
+        """The means of the cavities minus those of the posterior, ``b x n``."""
         return -self.cavity_variance * self.weights
 
     def match(self) -> tuple[Array, Array]:
@@ -407,7 +408,7 @@ def multiply(matrix: Array, vector: Array) -> Array:
 
 
 def _put(whole: Any, models: Array | list[int], part: Any) -> None:
-    """Replace what was found of some models."""
+    """Replace the results of some models."""
     for field in fields(whole):
         value = getattr(whole, field.name)
         if isinstance(value, Array):
@@ -425,7 +426,7 @@ def _scale(matrix: Array, root: Array) -> Array:
 
 
 def _scale_by_half(inverse: Array, root: Array) -> Array:
-    """``-½ W½ B⁻¹ W½``, in the place of the inverse of ``B``."""
+    """``-½ W½ B⁻¹ W½``, overwriting the inverse of ``B``."""
     inverse *= (-0.5 * root)[..., None]
     inverse *= root[..., None, :]
     return inverse
@@ -444,14 +445,14 @@ def _factorize(K: Array, root: Array) -> tuple[Array, Array]:
 
 
 def _solve(cholesky: Array, vectors: Array) -> Array:
-    """``B⁻¹ v`` of each model, in the place of the vectors."""
+    """``B⁻¹ v`` of each model, overwriting the vectors."""
     for factor, vector in zip(cholesky, vectors, strict=True):
         dpotrs(factor, vector, lower=1, overwrite_b=1)
     return vectors
 
 
 def _invert(cholesky: Array) -> Array:
-    """The inverses of what was factored."""
+    """The inverses of the factored matrices."""
     inverse = np.empty_like(cholesky, order="C")
     for i, factor in enumerate(cholesky):
         half, _ = dpotri(factor, lower=1)  # zeros above its diagonal
@@ -469,7 +470,7 @@ def to_slopes(found: SmallPosterior) -> Slopes:
     r"""The slopes of the log evidence of one small problem, for PyTorch.
 
     Args:
-        found: What was found, of one model.
+        found: The result for one model.
     """
     by_mean, by_covariance = found.slopes()
     return Slopes(torch.from_numpy(by_mean[0]), torch.from_numpy(by_covariance[0]))
