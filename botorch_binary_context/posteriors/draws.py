@@ -1,6 +1,6 @@
 r"""
 The true posterior of the latent function, as a mixture of Gaussians: one for each draw
-of what the training trials observe.
+of the training contrasts.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ QUANTILE_TOLERANCE = 1e-10
 class ExactPosterior(Posterior):
     r"""The true posterior of the latent function, by sampling.
 
-    Given a draw of what the training trials observe, the latent function is Gaussian;
-    so the posterior is a mixture of Gaussians, one for each of the independent draws.
-    Moments, quantiles and probabilities are those of the mixture, and each has a Monte
-    Carlo standard error.
+    Given a draw of the training contrasts, the latent function is Gaussian; so the
+    posterior is a mixture of Gaussians, one for each of the independent draws. Moments,
+    quantiles and probabilities are those of the mixture, and each has a Monte Carlo
+    standard error.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class ExactPosterior(Posterior):
         return self.likelihood.expected_probability(contrasts.means, contrasts._within)
 
     def contrasts(self) -> ExactPosterior:
-        r"""The posterior of what trials at the points observe.
+        r"""The posterior of the contrasts of trials at the points.
 
         Returns:
             A posterior over the ``n`` trials that the ``q`` rows make.
@@ -167,8 +167,8 @@ class ExactPosterior(Posterior):
     def probability_quantile(self, value: Tensor) -> Tensor:
         r"""Quantiles of the success probability of trials at the points.
 
-        The link is monotone: it takes quantiles of what a trial observes to those of
-        its probability.
+        The link is monotone: it takes quantiles of a trial's contrast to those of its
+        probability.
 
         Args:
             value: Probabilities, a vector.
@@ -207,16 +207,17 @@ class ExactPosterior(Posterior):
 class AveragedPosterior(ExactPosterior):
     r"""The true posterior, averaged over draws of the hyperparameters.
 
-    A mixture of Gaussians, each with its own mean and covariance. The draws of one set
-    of hyperparameters depend on each other, so Monte Carlo errors are those of a mean
-    over the sets.
+    It is a mixture of Gaussians, each with its own mean and covariance. The draws of
+    one set of hyperparameters depend on each other, so Monte Carlo errors are those of
+    a mean over the sets.
     """
 
     def __init__(self, parts: ExactPosterior, dim: int) -> None:
         r"""
         Args:
             parts: The posteriors of all sets of hyperparameters.
-            dim: The batch dimension along which these are; the points are the last.
+            dim: The batch dimension of the sets; the last dimension is that of the
+                points.
         """
         self._parts = parts
         self._dim = dim
@@ -246,7 +247,7 @@ class AveragedPosterior(ExactPosterior):
         return self._join(self._parts._probabilities())
 
     def contrasts(self) -> AveragedPosterior:
-        r"""The posterior of what trials at the points observe.
+        r"""The posterior of the contrasts of trials at the points.
 
         Returns:
             A posterior over the ``n`` trials that the ``q`` rows make.
@@ -265,7 +266,7 @@ class AveragedPosterior(ExactPosterior):
         if next(self.likelihood.parameters(), None) is None:
             return super().probability_quantile(value)
         # Rates differ between the sets, so quantiles of the probability do not follow
-        # from those of what a trial observes: use one draw of each Gaussian.
+        # from those of a trial's contrast: use one draw of each Gaussian.
         parts = self._parts.contrasts()
         shape = [1] * parts.means.ndim
         shape[0], shape[self._dim] = parts.num_samples, self.num_sets
