@@ -30,7 +30,7 @@ class Periodic(Parameter):
 
     Attributes:
         name: Its name.
-        low: The lower bound, which is also shown for the upper one.
+        low: The lower bound, which is shown in place of the upper one.
         high: The upper bound; the period is the difference.
         step: The step between values that can be shown, which divides the period; None
             if any value can be shown.
@@ -61,7 +61,7 @@ class Periodic(Parameter):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The two ends, which are the same."""
+        """The lower and the upper bound, which are the same value."""
         return self.low, self.high
 
     @property
@@ -76,7 +76,7 @@ class Periodic(Parameter):
 
     @cached_property
     def choices(self) -> tuple[float, ...] | None:
-        """Those of a step, without the upper bound."""
+        """The values of the step, without the upper bound; None without a step."""
         if self.step is None:
             return None
         return make_levels(self.name, self.low, self.high, self.step)[:-1]
@@ -86,7 +86,7 @@ class Periodic(Parameter):
         return Range(float(self.low), float(self.high), "linear")
 
     def encode(self, value: Value) -> Tensor:
-        r"""The column of a value; that of the upper bound is that of the lower."""
+        r"""The column of a value; both bounds have the same column."""
         number = check_within(self.name, value, *self.bounds)
         return self._range.to_unit(make_column(number)) % 1.0
 

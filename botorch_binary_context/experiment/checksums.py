@@ -74,7 +74,7 @@ class SealedTables:
 
         Args:
             table: The name of the table.
-            condition: Which rows; all by default.
+            condition: The SQL condition of the rows; by default all rows.
             values: The values of the condition.
 
         Returns:
@@ -112,7 +112,7 @@ class SealedTables:
         Args:
             table: The name of the table.
             old: The row as it was read.
-            new: The row as it is to be.
+            new: The row that replaces it.
         """
         columns = self._tables[table]
         checksum = row_checksum(table, new)
@@ -128,7 +128,7 @@ class SealedTables:
 
         Args:
             table: The name of the table.
-            condition: Which rows.
+            condition: The SQL condition of the rows.
             values: The values of the condition.
         """
         gone = self.select(table, condition, values)
@@ -151,7 +151,7 @@ class SealedTables:
         return seal
 
     def verify(self) -> None:
-        r"""Check that no row is missing, too many or old."""
+        r"""Check that no row is missing, added or outdated."""
         expected = "0" * 2 * _SIZE
         for table in self._tables:
             for row in self.select(table):

@@ -39,14 +39,14 @@ from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules import suggest, suggest_contest
 
 QUASI_RANDOM = "quasi-random"
-#: How trials were chosen whose values were all given.
+#: The ``chosen_by`` of trials whose values were all given.
 GIVEN = "given"
 #: The purposes of random numbers.
 PURPOSES = ("ask", QUASI_RANDOM, "recommend")
 # Values are shown with six digits, so no search needs more. Where integers or levels
 # stop a search, it must not try ever smaller steps.
 SEARCH = SearchOptions(max_evaluations=30, relative_gain=1e-6)
-# How many quasi-random points are tried before all trials are enumerated.
+# The number of quasi-random points to try before all trials are enumerated.
 MAX_SKIPS = 256
 
 #: A context and the parameters of each side.
@@ -72,8 +72,8 @@ class Chooser:
     def __init__(self, settings: Settings, encoder: Encoder) -> None:
         r"""
         Args:
-            settings: What the experiment is.
-            encoder: The way between the user's units and the box of the models.
+            settings: The settings of the experiment.
+            encoder: The conversion between the user's units and the models' box.
         """
         self.settings = settings
         self.encoder = encoder
@@ -95,9 +95,9 @@ class Chooser:
         r"""The next trial: what the rule chose, or what is asked instead.
 
         Args:
-            question: What the rule chose; None if it is not its turn.
-            state: What the journal holds.
-            given: What is given about it.
+            question: The rule's choice; None if it is not the rule's turn.
+            state: The state of the journal.
+            given: The conditions on the trial.
 
         Returns:
             The pending trial, without the time.
@@ -124,13 +124,13 @@ class Chooser:
         return not space.parameters and len(given.context) == len(space.contexts)
 
     def feasibility(self, state: State) -> Feasibility | None:
-        r"""Which trials are feasible, if not all are.
+        r"""The restriction to feasible trials, if not all are feasible.
 
         Args:
-            state: What the journal holds.
+            state: The state of the journal.
 
         Returns:
-            The constraint of rules and recommendations.
+            The restriction for rules and recommendations.
         """
         if self.settings.feedback.infeasible is None:
             return None
@@ -150,8 +150,8 @@ class Chooser:
             model: The model of the answers.
             number: The number of the trial.
             pending: The rows of the pending trials, in the layout of ``train_X``.
-            given: What is given about it.
-            feasibility: Which trials are feasible, if not all are.
+            given: The conditions on the trial.
+            feasibility: The restriction to feasible trials, if not all are feasible.
         """
         if self._leaves_nothing(given):
             return given.context, ({},)
@@ -175,7 +175,7 @@ class Chooser:
         return given.confine(shown, contexts), sides
 
     def _goal_context(self, given: Conditions) -> Values:
-        """The given values of contexts, those of the reference otherwise."""
+        """The context of the goal: the given values, otherwise the reference."""
         return {**self.settings.space.reference_context(), **given.context}
 
     def _hold(self, given: Conditions) -> dict[str, Any]:
@@ -203,8 +203,8 @@ class Chooser:
         Args:
             number: Where in the sequence to start, from 1.
             pending: The pending trials.
-            given: What is given about it.
-            feasibility: Which trials are feasible, if not all are.
+            given: The conditions on the trial.
+            feasibility: The restriction to feasible trials, if not all are feasible.
         """
         contexts = self.settings.space.contexts
         for context, sides in itertools.chain(
@@ -233,7 +233,7 @@ class Chooser:
             return bool(feasibility.slack(rows.unsqueeze(0)) >= 0.0)
 
     def _kind_in_between(self, number: int) -> str | None:
-        """Whether a trial is a "catch" trial or an "easy" one."""
+        """The kind of a trial in between: "catch" or "easy"."""
         chosen = self.settings
         assert chosen.seed is not None
         return choose_kind(chosen.seed, number, chosen.catch_rate, chosen.easy_rate)

@@ -23,7 +23,7 @@ def computing() -> Iterator[None]:
     - On one thread: more threads do not help with matrices of this size, they wait for
       each other if other programs run, and rounding would depend on the number of
       cores.
-    - With gradients, also within ``torch.no_grad()`` and ``torch.inference_mode()``.
+    - With gradients, even within ``torch.no_grad()`` and ``torch.inference_mode()``.
     - With torch's original default dtype. Models are in double precision anyway, but
       the constants of priors, constraints and Sobol sequences are rounded to the
       default.

@@ -44,7 +44,7 @@ class Conditions:
             contexts: The contexts.
 
         Returns:
-            The values, those that are given as they are.
+            The values; those that are given stay as they are.
         """
         return {c.name: self._confine(c, context[c.name]) for c in contexts}
 
@@ -66,7 +66,7 @@ class Conditions:
             variable: The context.
 
         Returns:
-            The values; None if there is no end of them.
+            The values; None if there are infinitely many.
         """
         if variable.name in self.context:
             return [self.context[variable.name]]
@@ -79,7 +79,7 @@ class Conditions:
         r"""The bounds of the columns of the contexts.
 
         Args:
-            encoder: The way between the user's units and the box of the models.
+            encoder: The conversion between the user's units and the models' box.
 
         Returns:
             A ``2 x m`` tensor.
@@ -96,17 +96,17 @@ class Conditions:
         return columns.sort().values  # a context may run the other way
 
     def constraints(self, encoder: Encoder) -> Constraints | None:
-        r"""What the rows of a trial have to meet.
+        r"""The constraints on the rows of a trial.
 
         Args:
-            encoder: The way between the user's units and the box of the models.
+            encoder: The conversion between the user's units and the models' box.
 
         Returns:
             The constraints, or None if nothing is given.
         """
         if not self.context and not self.limits and not encoder.timed:
             return None
-        # Trials are of now.
+        # New trials take place now.
         fixed = {encoder.context_space.dim - 1: 0.0} if encoder.timed else {}
         discrete: dict[int, list[float]] = {}
         half_spaces: list[Any] = []
@@ -132,7 +132,7 @@ def read_conditions(settings: Settings, context: Any, limits: Any) -> Conditions
     r"""Check and convert conditions.
 
     Args:
-        settings: What the experiment is.
+        settings: The settings of the experiment.
         context: Values by the names of contexts, or None for none.
         limits: The least and the largest value by the names of contexts, or None for
             none. None instead of a value means the bound of the context.

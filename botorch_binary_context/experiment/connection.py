@@ -5,8 +5,8 @@ Changes use SQLite's rollback journal with the strictest synchronization. When a
 transaction has ended, everything is in this one file and on disk. That takes four
 flushes: 24 ms on a disk that needs 5 ms for each; the write-ahead log of version 1, a
 second file, took 4 ms. While a transaction ends, and after a crash in that moment, a
-second file ``NAME-journal`` lies beside it, from which SQLite restores the state
-before; it is to be moved or copied together with the first one.
+second file ``NAME-journal`` exists next to it, from which SQLite restores the previous
+state; move or copy it together with the first one.
 
 SQLite relies on the locks of the file system. On network drives whose locks do not work
 (some NFS and SMB set-ups), a journal must be used by one process at a time, and how
@@ -31,7 +31,7 @@ from botorch_binary_context.experiment.checksums import DamageError
 from botorch_binary_context.experiment.journal_files import is_writable
 from botorch_binary_context.experiment.opening import check_kind, open_journal
 
-# How many seconds to wait before looking again whether the file is free.
+# The number of seconds to wait before checking again whether the file is free.
 PAUSE = (0.0002, 0.001)
 MAX_TIMEOUT = 10**6
 _CHANCE = random.SystemRandom()
@@ -44,14 +44,14 @@ class Connection:
         r"""
         Args:
             path: The file.
-            timeout: How many seconds to wait while another process makes a change.
+            timeout: The number of seconds to wait while another process makes a change.
         """
         self.path = path
         self.timeout = _check_timeout(timeout)
         self.lock = threading.RLock()
         self._closed = False
         check_kind(path)
-        self._place = path.resolve()  # wherever the process goes
+        self._place = path.resolve()  # a process may change its folder
         self.read_only = not is_writable(path)
         self._connection: sqlite3.Connection | None = None
         with self._explain():
@@ -92,7 +92,7 @@ class Connection:
             values: Its values.
 
         Returns:
-            What it found.
+            The cursor over the rows it found.
         """
         return self._live().execute(statement, values)
 
@@ -105,7 +105,7 @@ class Connection:
         return self._connection
 
     def check_writable(self) -> None:
-        r"""Check that something can be changed."""
+        r"""Raise an error if the journal is read-only."""
         if self.read_only:
             raise UnsupportedError(
                 f"Expected the journal {self.path} to be writable, but it or its "

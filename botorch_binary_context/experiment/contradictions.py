@@ -34,14 +34,14 @@ OPPOSITE = {"up": "down", "down": "up"}
 
 
 def find_contradictions(trials: Sequence[Trial], settings: Settings) -> list[str]:
-    r"""What the answers say against the settings.
+    r"""Find where the answers contradict the settings.
 
     Args:
         trials: The answered trials that the model uses.
-        settings: What the experiment is.
+        settings: The settings of the experiment.
 
     Returns:
-        A sentence for each contradiction; none of duels, or of few answers.
+        A sentence for each contradiction; none for duels, or for few answers.
     """
     feedback = settings.feedback
     if not isinstance(feedback, PassFail) or len(trials) < MIN_ANSWERS:
@@ -102,13 +102,13 @@ def _check_rate(
 
 
 def _log_evidence(trials: Sequence[Trial], settings: Settings) -> float:
-    """How likely the answers are, with hyperparameters as the prior has them."""
+    """How likely the answers are, with the hyperparameters of the prior."""
     model = Surrogate(settings).model(trials, {}, levels=False)
-    with torch.no_grad(), silent():  # of a model that is only weighed
+    with torch.no_grad(), silent():  # the model is only compared
         return float(model.approximation.log_evidence)
 
 
 def _describe(log_factor: float) -> str:
-    """A factor in one digit."""
+    """A factor, rounded to one digit."""
     factor = math.exp(min(log_factor, 20.0))
     return f"{float(f'{factor:.1g}'):,.0f}" if factor < 1e6 else "over a million"

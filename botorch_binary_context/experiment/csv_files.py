@@ -31,7 +31,7 @@ def write_csv(
     preceded by an apostrophe. Notes are read back unchanged.
 
     Args:
-        feedback: What can be answered; outcomes are written as it shows them.
+        feedback: The kind of feedback; outcomes are written as it shows them.
         blank: A trial with the names of all values.
         trials: The trials.
         file: Where to write.

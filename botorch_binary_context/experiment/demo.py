@@ -29,7 +29,7 @@ def demo_settings(num_letters: int = NUM_LETTERS) -> Settings:
     r"""An eye test: which lens lets a person read the smallest letters?
 
     Args:
-        num_letters: How many letters there are to guess from.
+        num_letters: The number of letters to guess from.
     """
     space = NamedSpace(
         parameters=[Real("sphere", -4.0, 4.0), Real("cylinder", -3.0, 0.0)],
@@ -57,11 +57,11 @@ def smallest_letters(lens: Values) -> float:
 def simulated_person(
     seed: int = 0, num_letters: int = NUM_LETTERS
 ) -> Callable[[Trial], bool]:
-    r"""A simulated person who reads letters or not.
+    r"""A simulated person who reads letters, or fails to.
 
     Args:
         seed: The seed of the answers.
-        num_letters: How many letters there are to guess from.
+        num_letters: The number of letters to guess from.
 
     Returns:
         A function from trials to answers.

@@ -11,7 +11,7 @@ from typing import Any
 
 from botorch_binary_context.errors import InputDataError
 
-#: The most trials that can be asked at once.
+#: The maximum number of trials that can be asked at once.
 MAX_TRIALS = 1000
 
 

@@ -2,7 +2,7 @@ r"""
 A level of performance that drifts in the course of an experiment.
 
 The last column of a trial is its time, in answers before now: zero now, and -1 for the
-last answer. So whatever is asked about the model is asked about now.
+last answer. So all predictions of the model are about the present.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def check_drift(drift: Any, sees_offset: bool, goal: Any, combinations: Any) -> 
     r"""Raise an error unless a drift makes sense in an experiment.
 
     Args:
-        drift: Over how many answers the performance changes.
-        sees_offset: Whether answers tell the level of the performance.
+        drift: The number of answers over which performance changes.
+        sees_offset: Whether answers depend on the overall level of performance.
         goal: What the parameters should be good at, if not at the reference.
         combinations: Combinations of parameters, if any.
     """

@@ -19,7 +19,7 @@ CREDIBLE = 0.9
 # answers.
 LEAST_SETS, MOST_SETS = 16, 64
 ANSWERS_AND_SETS = 4096
-# As a share of a circle. Of sets of 128 uniform draws, one in 500 leaves a wider gap.
+# As a fraction of a circle. One in 500 sets of 128 uniform draws leaves a wider gap.
 LEAST_GAP = 1 / 12
 
 #: For each parameter an interval, or the share of each category.
@@ -91,12 +91,12 @@ def circular_interval(
     Args:
         values: Independent draws.
         credible: The probability.
-        variable: The variable they are values of.
+        variable: The variable whose values they are.
 
     Returns:
         The ends: the interval goes upwards from the first, if need be past the upper
-        bound, to the second. The bounds of the variable if the draws are all around the
-        circle, so that no place is better to cut it than another.
+        bound, to the second. The ends are the bounds of the variable if the draws lie
+        all around the circle, so that no place to cut it is better than another.
     """
     period = variable.period
     ordered = np.sort((np.asarray(values) - variable.low) % period)
@@ -114,8 +114,8 @@ def uncertainty_of(encoder: Encoder, points: Tensor) -> Uncertainty:
     r"""Where points lie: intervals of numbers, shares of categories.
 
     Args:
-        encoder: The way to the user's units.
-        points: A ``n x k`` tensor of parameters.
+        encoder: The conversion to the user's units.
+        points: An ``n x k`` tensor of parameters.
 
     Returns:
         For each parameter an interval that holds nine tenths of the points, or the
@@ -137,14 +137,15 @@ def uncertainty_of(encoder: Encoder, points: Tensor) -> Uncertainty:
 
 
 def num_sets(num_answers: int) -> int:
-    r"""Over how many sets of hyperparameters a recommendation is averaged.
+    r"""The number of sets of hyperparameters to average a recommendation over.
 
     Args:
         num_answers: The number of answers.
 
     Returns:
-        The more, the less the answers say about them: so intervals depend little on the
-        seed of the draws after few answers, and take no longer after many.
+        The number, which is larger for fewer answers, since these say less about
+        hyperparameters. So intervals depend little on the seed of the draws after few
+        answers, and take no longer after many.
     """
     wanted = ANSWERS_AND_SETS // max(num_answers, 1)
     return min(max(wanted, LEAST_SETS), MOST_SETS)

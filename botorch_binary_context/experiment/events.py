@@ -23,14 +23,14 @@ class Event:
 
     Attributes:
         number: Its number, from 1.
-        at: When, in UTC.
-        kind: What: "created", "migrated", "described", "asked", "answered",
+        at: When it happened, in UTC.
+        kind: What happened: "created", "migrated", "described", "asked", "answered",
             "withdrawn", "added", "annotated", "corrected", "undone", "excluded" or
             "included".
         trial: The id of the trial, if it is about one.
         old: The former values of what was changed.
         new: The new values.
-        environment: Who it was, and with which software: "user", "host", "package",
+        environment: Who did it, and with which software: "user", "host", "package",
             "torch", "python" and "platform".
     """
 
@@ -44,7 +44,7 @@ class Event:
 
 
 def now() -> str:
-    r"""The time.
+    r"""The present time.
 
     Returns:
         The time in UTC, in milliseconds, as in "2026-01-31T12:30:00.123+00:00".
@@ -104,14 +104,14 @@ def last_number(tables: SealedTables) -> int:
 
 
 def read_events(tables: SealedTables, trial_id: int | None = None) -> list[Event]:
-    r"""What happened.
+    r"""The events of a journal, or of one trial.
 
     Args:
         tables: The tables of the journal.
         trial_id: The id of the trial that the events are about; if None, all.
 
     Returns:
-        The events in their order.
+        The events, in order.
     """
     return _select(tables, "trial = ? OR ? IS NULL", (trial_id, trial_id))
 
@@ -129,7 +129,7 @@ def read_events_since_last(
         trial_id: The id of the trial.
 
     Returns:
-        The events in their order.
+        The events, in order.
     """
     last = (
         "SELECT number FROM events WHERE trial = ? AND kind = ? "

@@ -47,9 +47,10 @@ from botorch_binary_context.experiment.surrogate import Surrogate, last_schedule
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.models.latent_gp import LatentGP
 
-# How often a question is recomputed because others have asked meanwhile.
+# The number of times a question is recomputed because others have asked meanwhile.
 MAX_REPEATS = 1
-# How many prepared questions are kept: those of the outcomes of some pending trials.
+# The number of prepared questions to keep: those after possible outcomes of pending
+# trials.
 MAX_PREPARED = 16
 
 
@@ -113,14 +114,14 @@ class Experiment(Logbook):
         Args:
             path: The journal file, which must not exist yet. Only its owner can read
                 it.
-            settings: What the experiment is.
+            settings: The settings of the experiment.
             metadata: Notes about it: "subject", "experimenter", "notes" or any other
                 key. :meth:`describe` changes them later.
             prior: Earlier experiments with other subjects and the same variables.
                 Hyperparameters are learned from all of them together and stored in the
-                journal as fixed.
-            mean_function: Whether to learn from them the mean function of the subjects,
-                too: what the next one is expected to be like before any answer.
+                journal as fixed values.
+            mean_function: Whether to also learn the mean function of the subjects from
+                them: what the next subject is expected to be like before any answer.
         """
         metadata = {} if metadata is None else metadata
         check_metadata(metadata)
@@ -132,7 +133,7 @@ class Experiment(Logbook):
                 "Expected ``prior`` to hold experiments with ``mean_function``, but "
                 "got None."
             )
-        Surrogate(settings)  # finds mistakes before there is a file
+        Surrogate(settings)  # finds mistakes before a file is made
         return cls(Journal.create(path, settings.with_seed().to_dict(), metadata))
 
     @property
@@ -168,20 +169,22 @@ class Experiment(Logbook):
         limits: Limits | None = None,
         rater: str | None = None,
     ) -> Trial | list[Trial]:
-        r"""The next trial to run, or the next ones. Trials are quasi-random until there
-        are enough answers for a model, then chosen by the rule. Pending trials, asked
-        but not answered, are taken into account: the same trial is never pending twice.
+        r"""The next trial to run, or the next ones.
+
+        Trials are quasi-random until there are enough answers for a model, then chosen
+        by the rule. Pending trials, asked but not answered, are taken into account: the
+        same trial is never pending twice.
 
         Args:
-            n: How many trials to ask at once, in a list; None for one trial, not in a
-                list.
+            n: The number of trials to ask at once, for a list of trials; None for a
+                single trial, not in a list.
             context: Given values of contexts, by name. The rule chooses the rest:
                 parameters for this context, unless the settings have another goal.
                 Values must be within the bounds, but need not be one of the levels.
                 Such trials are never catch trials or easy ones.
-            limits: The least and the largest value of contexts, by name, if less can be
-                shown than the settings say: a screen has a smallest letter. None
-                instead of a value means the bound in the settings.
+            limits: The smallest and the largest value of contexts, by name, if not all
+                values in the settings can be shown: a screen has a smallest letter, for
+                example. None instead of a value means the bound in the settings.
             rater: Who is to answer.
 
         Returns:
@@ -223,15 +226,16 @@ class Experiment(Logbook):
     def prepare(
         self, trial_id: int, outcome: Any, limits: Limits | None = None
     ) -> None:
-        r"""Compute in advance the question that follows if a pending trial gets an
-        outcome. If that happens next, :meth:`ask` returns the same trial as it would
+        r"""Compute in advance the question after a possible outcome of a pending trial.
+
+        If this outcome is told next, :meth:`ask` returns the same trial as it would
         otherwise, but at once. Another thread may call this while someone looks at the
         trial.
 
         Args:
             trial_id: The id of a pending trial.
             outcome: The outcome, as in :meth:`tell`.
-            limits: As :meth:`ask` will have them.
+            limits: The limits that :meth:`ask` will be called with.
         """
         number = check_id(trial_id)
         label = self.feedback.parse(outcome)
@@ -296,8 +300,9 @@ class Experiment(Logbook):
         return asked
 
     def recommend(self) -> Recommendation:
-        r"""The inferred best parameters, with their uncertainty. There is a warning if
-        the answers contradict the settings.
+        r"""The inferred best parameters, with their uncertainty.
+
+        There is a warning if the answers contradict the settings.
         """
         seed = self._chooser.seed("recommend")
         with computing():
@@ -332,7 +337,7 @@ class Experiment(Logbook):
                 wider; by default what the settings say.
 
         Returns:
-            Whether one of the ends is reached.
+            Whether one of the stopping criteria is met.
         """
         if tolerance is None:
             return any(end.reached for end in self.progress())

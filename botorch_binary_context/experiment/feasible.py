@@ -21,18 +21,19 @@ LEVEL = 0.8
 def learn_feasibility(
     settings: Settings, encoder: Encoder, told: Sequence[Trial]
 ) -> Feasibility | None:
-    r"""Which trials are feasible, learned from the answers so far. The model expects
-    most trials to be feasible and has no hyperparameters to learn, since there are only
-    a few bad trials. It is about values that can be shown, not about those between
-    steps.
+    r"""The restriction to feasible trials, learned from the answers so far.
+
+    The model expects most trials to be feasible and has no hyperparameters to learn,
+    since there are only a few bad trials. It covers values that can be shown, not those
+    between steps.
 
     Args:
-        settings: What the experiment is.
-        encoder: The way to the box of the models.
+        settings: The settings of the experiment.
+        encoder: The conversion to the models' box.
         told: The trials that have an outcome and that models use.
 
     Returns:
-        The constraint; None as long as all trials were feasible.
+        The restriction; None as long as all trials were feasible.
     """
     rows, labels = [], []
     for trial in told:

@@ -1,7 +1,7 @@
 r"""
 Kinds of feedback: what a trial shows, and what can be answered.
 
-The module loads without torch: an answer is written down at once.
+The module loads without torch, so that an answer is written down at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ MAX_RATING = 20
 LEARNED = "learned"
 # Its value before any answer: the median of its prior.
 FIRST_LAPSE_RATE = 0.04
-# With two alternatives lapses and flat slopes look alike: too few answers tell a rate.
+# With two alternatives, lapses and flat slopes look alike, so answers tell too little
+# about the rate.
 TWO_CHOICES_LAPSE_RATE = 0.02
 
 
@@ -52,7 +53,7 @@ class SingleSide(Feedback):
 
     @property
     def rules(self) -> Mapping[str, Any]:
-        """Those for pass/fail outcomes."""
+        """The rules for pass/fail outcomes."""
         from botorch_binary_context.rules import BINARY_RULES
 
         return BINARY_RULES
@@ -66,11 +67,12 @@ class PassFail(SingleSide):
         guess_rate: The chance of passing without any ability: ``1/n`` in a choice of
             one among ``n``; a number, or a text such as "1/26".
         lapse_rate: The chance of failing with full ability; a number or a text, or
-            "learned" to learn it from the answers. Who chooses among ``alternatives``
-            presses a wrong key at times, so with more than two of them the rate is
-            learned by default, and with two it is 0.02; without them it is 0.
+            "learned" to learn it from the answers. People who choose among
+            ``alternatives`` press a wrong key at times, so with more than two of them
+            the rate is learned by default, and with two it is 0.02; without them it is
+            0.
         alternatives: ``n``, as another way to give a ``guess_rate`` of ``1/n``; it is
-            converted and None afterwards.
+            converted, and is None afterward.
     """
 
     kind: ClassVar[str] = "pass/fail"
@@ -158,7 +160,7 @@ class Duels(Feedback):
 
     @property
     def rules(self) -> Mapping[str, Any]:
-        """Those for duels."""
+        """The rules for duels."""
         from botorch_binary_context.rules import DUEL_RULES
 
         return DUEL_RULES
@@ -177,8 +179,8 @@ class DuelsWithTies(Duels):
     The size of differences that are not noticed is learned from the answers.
 
     Attributes:
-        lapse_rate: The chance of another answer than the one that is clear, of careless
-            raters; a number or a text such as "1/50".
+        lapse_rate: The chance that careless raters give an answer other than the clear
+            one; a number or a text such as "1/50".
     """
 
     kind: ClassVar[str] = "duels with ties"
@@ -202,8 +204,9 @@ class DuelsWithTies(Duels):
 
 @dataclass(frozen=True)
 class Confidence(SingleSide):
-    r"""A test is passed or failed, and the answer says whether that was sure. Sure
-    answers mean that the test was far from turning out the other way; how far is
+    r"""A test is passed or failed, and the answer says whether that was sure.
+
+    Sure answers mean that the test was far from turning out the other way; how far is
     learned from the answers.
 
     Attributes:
@@ -227,7 +230,7 @@ class Confidence(SingleSide):
 
     @property
     def numbers(self) -> dict[float, int]:
-        """None: the names say it."""
+        """None: answers have names only."""
         return {}
 
     def likelihood(self) -> OutcomeLikelihood:
@@ -246,8 +249,8 @@ class Ratings(SingleSide):
 
     Attributes:
         best: The best rating, from 2 to 20.
-        lapse_rate: The chance of another rating than the one that is clear, of careless
-            raters; a number or a text such as "1/50".
+        lapse_rate: The chance that careless raters give a rating other than the clear
+            one; a number or a text such as "1/50".
     """
 
     kind: ClassVar[str] = "ratings"
@@ -289,7 +292,7 @@ class Ratings(SingleSide):
             label: Its label.
 
         Returns:
-            The rating, from 1; the name of an outcome that is none.
+            The rating, from 1; the name of an outcome that is not a rating.
         """
         return label + 1 if label < self.best else self.outcomes[label]
 
@@ -305,7 +308,7 @@ class BestOf(Feedback):
     r"""Several sets of parameters are compared in one context, and the best is named.
 
     Attributes:
-        options: How many there are, from 2 to 8.
+        options: The number of sets, from 2 to 8.
     """
 
     kind: ClassVar[str] = "best of several"
@@ -346,17 +349,17 @@ class BestOf(Feedback):
 
     @property
     def rules(self) -> Mapping[str, Any]:
-        """Those for contests."""
+        """The rules for contests."""
         from botorch_binary_context.rules import CONTEST_RULES
 
         return CONTEST_RULES
 
     def show(self, label: int) -> int | str:
-        r"""The name of an outcome, also if there are two."""
+        r"""The name of an outcome, even if there are only two."""
         return self.outcomes[label]
 
     def likelihood(self) -> OutcomeLikelihood:
-        r"""The likelihood of duels, by which contests are predicted."""
+        r"""The likelihood of duels, from which contests are predicted."""
         from botorch_binary_context.likelihoods import PreferenceLikelihood
 
         return PreferenceLikelihood()

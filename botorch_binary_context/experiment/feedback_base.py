@@ -1,7 +1,7 @@
 r"""
 The base class of kinds of feedback: the names of outcomes and what they mean.
 
-The module loads without torch: an answer is written down at once.
+The module loads without torch, so that an answer is written down at once.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Feedback(ABC):
     Attributes:
         infeasible: The name of a second outcome, for trials that could not be run or
             should not be repeated, such as "untestable" or "unpleasant": the experiment
-            learns to avoid them. It is told instead of an answer or beside one. With
-            several sides, it names the side, as in "unpleasant-first". None if there is
-            no such outcome.
+            learns to avoid them. It is told instead of an answer or in addition to one.
+            With several sides, it names the side, as in "unpleasant-first". None if
+            there is no such outcome.
     """
 
     kind: ClassVar[str]
@@ -62,7 +62,7 @@ class Feedback(ABC):
     @property
     @abstractmethod
     def num_sides(self) -> int:
-        """How many sets of parameters a trial shows."""
+        """The number of sets of parameters that a trial shows."""
 
     @property
     @abstractmethod
@@ -71,14 +71,16 @@ class Feedback(ABC):
 
     @property
     def outcomes(self) -> tuple[str, ...]:
-        """The names of all outcomes, from the label 0 up: the answers first, then those
-        for sides that were not feasible, if the settings have them.
+        """The names of all outcomes, from the label 0 up.
+
+        Answers come first, then the outcomes for infeasible sides, if the settings have
+        them.
         """
         return *self.answers, *self.infeasible_outcomes
 
     @property
     def infeasible_outcomes(self) -> tuple[str, ...]:
-        """What sides that were not feasible are called, in the order of the sides."""
+        """The names of the outcomes for infeasible sides, in the order of the sides."""
         if self.infeasible is None:
             return ()
         if self.num_sides == 1:
@@ -93,8 +95,8 @@ class Feedback(ABC):
             trial: The trial.
 
         Returns:
-            For each side whether it was; None if that is not known, since there was no
-            answer for the reason that another side was not.
+            For each side, whether it was feasible; None if that is unknown because
+            another side was infeasible and there was no answer.
         """
         assert trial.outcome is not None
         told = {*trial.infeasible, self.outcomes[trial.outcome]}
@@ -103,7 +105,7 @@ class Feedback(ABC):
         return [False if name in told else others for name in names]
 
     def parse_infeasible(self, given: Any) -> tuple[str, ...]:
-        r"""What is meant not to have been feasible beside an answer.
+        r"""The infeasible sides that were told in addition to an answer.
 
         Args:
             given: The name of such an outcome, such as "unpleasant", or of a side, such
@@ -131,7 +133,7 @@ class Feedback(ABC):
         )
 
     def _infeasible_by_side(self) -> dict[str, str]:
-        """What sides that were not feasible are called, by the names of the sides."""
+        """The names of the outcomes for infeasible sides, by the names of the sides."""
         names = self.infeasible_outcomes
         return dict(zip(SIDE_NAMES[: len(names)], names, strict=True))
 
@@ -222,7 +224,7 @@ class Feedback(ABC):
 
 
 def _choices(names: tuple[str, ...]) -> str:
-    """What can be told beside an answer, in words."""
+    """What can be told in addition to an answer, in words."""
     if not names:
         return "left out where the settings have no name for it"
     if len(names) == 1:
@@ -237,7 +239,7 @@ def to_number(value: Any) -> float | None:
         value: Anything.
 
     Returns:
-        The number; None if it is none.
+        The number; None if the value is not a number.
     """
     try:
         return float(value)
@@ -251,7 +253,7 @@ def parse_rate(name: str, rate: Any, highest: float = 1.0, named: str = "") -> f
     Args:
         name: What to call it in a message.
         rate: What was given.
-        highest: What it has to be below.
+        highest: The limit, which the rate must be below.
         named: What else it may be, for the message.
     """
     try:

@@ -127,7 +127,7 @@ def _draw_model(
 def _draw_goal(
     ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], goal: Goal
 ) -> None:
-    """How good the parameters are by the goal."""
+    """Draw the goal over the parameters."""
     names = encoder.column_names
     plot_goal(model, encoder.context_space, goal, dims=dims, names=names, ax=ax)
     others = len(encoder.context_space.parameter_dims) > len(dims)
@@ -138,10 +138,10 @@ def _draw_goal(
 def _draw_map(
     ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], level: Any
 ) -> None:
-    """The threshold over the parameters."""
+    """Draw the threshold over the parameters."""
     names = encoder.column_names
     space = encoder.context_space
-    # By the Gaussian approximation, which is quick.
+    # With the Gaussian approximation, which is quick.
     plot_threshold_map(
         model, space, level, dims=dims, num_samples=None, names=names, ax=ax
     )
@@ -157,7 +157,7 @@ def _use_parameter_units(ax: Axes, encoder: Encoder, dims: Sequence[int]) -> Non
 
 
 def _draw_curve(ax: Axes, model: LatentGP, encoder: Encoder, best: Tensor) -> None:
-    """How the recommended parameters do as the first context changes."""
+    """Draw how the recommended parameters do as the first context changes."""
     plot_psychometric_curves(
         model,
         encoder.context_space,
@@ -170,7 +170,7 @@ def _draw_curve(ax: Axes, model: LatentGP, encoder: Encoder, best: Tensor) -> No
 
 
 def _draw_contexts(ax: Axes, model: LatentGP, encoder: Encoder, duels: bool) -> None:
-    """The first context of every answered trial."""
+    """Draw the first context of every answered trial."""
     rows = model.original_datapoints
     contexts = encoder.context_space.contexts(rows[::2] if duels else rows)
     success = model.train_targets >= model.likelihood.passing
@@ -186,7 +186,7 @@ def _use_context_units(axis: Axis, encoder: Encoder) -> None:
 
 
 def _use_units(axis: Axis, variable: Any, encode: Callable[[float], Tensor]) -> None:
-    """Ticks at round numbers of the user's units."""
+    """Put ticks at round numbers of the user's units."""
     if variable.scale == "log":
         locator: Locator = LogLocator()
     else:

@@ -22,7 +22,7 @@ def prepare_output(path: str | Path) -> None:
     refuse_journal(path)
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT, PRIVATE))
     if Path(path).is_file():
-        os.chmod(path, PRIVATE)  # it may have been there
+        os.chmod(path, PRIVATE)  # it may have existed before
 
 
 def refuse_journal(path: str | Path) -> None:
@@ -39,7 +39,7 @@ def refuse_journal(path: str | Path) -> None:
 
 
 def is_journal(path: str | Path) -> bool:
-    r"""Whether a file is a journal, or one that SQLite keeps beside a journal.
+    r"""Whether a file is a journal, or a file that SQLite keeps next to a journal.
 
     Args:
         path: The file, which need not exist.

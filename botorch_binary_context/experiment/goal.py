@@ -45,7 +45,8 @@ GOALS: dict[str, Any] = {
 MEASURING_RULES = ("bald", "map-mi", "map-eavc", "map-straddle", "random")
 _WEIGHTED = ("average", AVERAGE_SUCCESS)
 _WITH_LEVEL = ("quantile", "cvar")
-# The default number of values along each context, and the most contexts altogether.
+# The default number of values along each context, and the maximum number of contexts
+# altogether.
 NUM_POINTS = 5
 MAX_CONTEXTS = 256
 
@@ -61,13 +62,13 @@ class NamedGoal:
             instead of an optimum.
         contexts: The contexts that count: values of all contexts by their names; by
             default a grid over their ranges.
-        points: How many values of each context the grid has, 5 by default; the levels
-            of a context that has some.
-        weights: How much each of ``contexts`` counts in an average; by default all
-            count the same.
-        level: Of a quantile, from 0 (the worst) to 1; of "cvar" the share of the worst
-            contexts; of a map the success probability at the threshold, by default
-            halfway between the guess rate and 1 - the lapse rate.
+        points: The number of values of each context in the grid, 5 by default; a
+            context with levels contributes these.
+        weights: The weight of each of ``contexts`` in an average; by default all are
+            equal.
+        level: For "quantile", its level from 0 (the worst) to 1; for "cvar", the share
+            of the worst contexts; for "map", the success probability at the threshold,
+            by default halfway between the guess rate and 1 minus the lapse rate.
 
     Example:
         >>> NamedGoal("worst", contexts=[{"noise": 1.0}, {"noise": 3.0}])
@@ -151,7 +152,7 @@ class NamedGoal:
         r"""The goal in the units of the models' box.
 
         Args:
-            encoder: The way to the box.
+            encoder: The conversion to the box.
         """
         if self.kind == MAP:
             return ThresholdMap(self.level)
@@ -183,7 +184,7 @@ class NamedGoal:
 
         Args:
             space: The named variables.
-            sees_offset: Whether trials are passed or failed, and not compared.
+            sees_offset: Whether trials are passed or failed, rather than compared.
             rule: The name of the rule.
         """
         if not space.contexts:
@@ -217,7 +218,7 @@ def check_goal(settings: Settings, goal: NamedGoal) -> None:
     r"""Raise an error unless the goal of settings makes sense.
 
     Args:
-        settings: What the experiment is.
+        settings: The settings of the experiment.
         goal: Its goal.
     """
     feedback = settings.feedback

@@ -29,7 +29,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 
 # After this many steps an approximation is computed from scratch again.
 MAX_STEPS = 10
-# How many models are kept while outcomes are supposed: theirs, and that before them.
+# The number of models to keep while an outcome is supposed: one with it, one without.
 MAX_KEPT = 2
 
 
@@ -49,7 +49,7 @@ class GrowingModel:
     def __init__(self, surrogate: Surrogate) -> None:
         r"""
         Args:
-            surrogate: Makes models without help.
+            surrogate: Makes models from scratch.
         """
         self._surrogate = surrogate
         # The latest first.
@@ -59,12 +59,12 @@ class GrowingModel:
         r"""The model of the answers at a moment.
 
         Args:
-            state: What the journal holds, or what it may hold.
+            state: The state of the journal, or a possible one.
             learned: The hyperparameters that are not fixed.
-            due: From how many of the answers they were learned, if from any.
+            due: The number of answers they were learned from, if any.
 
         Returns:
-            The model, in ``eval`` mode. It is not to be changed.
+            The model, in ``eval`` mode. Do not change it.
         """
         answers = state.answered
         first = first_step(len(answers), due)
@@ -88,11 +88,11 @@ class GrowingModel:
         r"""A model for contexts that are given and need not be one of the levels.
 
         Args:
-            model: What :meth:`at` returned last.
-            state: What the journal holds.
+            model: The model that :meth:`at` returned last.
+            state: The state of the journal.
 
         Returns:
-            The same model, which knows all contexts until :meth:`at` is called again.
+            The same model, which allows any context until :meth:`at` is called again.
         """
         self._show(model, self._shown(state), levels=False)
         return model
@@ -119,7 +119,7 @@ class GrowingModel:
 
     def _keep(self, grown: _Grown) -> _Grown:
         with torch.no_grad():
-            _ = grown.model.approximation  # sought now, to grow from
+            _ = grown.model.approximation  # computed now, to grow from
         self._kept.appendleft(grown)
         return grown
 
@@ -139,14 +139,14 @@ class GrowingModel:
 
 
 def first_step(num_answers: int, due: int | None) -> int:
-    r"""From how many answers a model grows.
+    r"""The number of answers from which a model grows.
 
     Args:
         num_answers: The number of answers.
-        due: From how many of them the hyperparameters were learned, if from any.
+        due: The number of answers the hyperparameters were learned from, if any.
 
     Returns:
-        The number of answers whose approximation is sought without help.
+        The number of answers whose approximation is computed from scratch.
     """
     begin = min(num_answers, 1) if due is None else due
     return num_answers - (num_answers - begin) % MAX_STEPS

@@ -28,11 +28,11 @@ PURPOSE = 0x1E7E
 def choose_kind(
     seed: int, number: int, catch_rate: float, easy_rate: float
 ) -> str | None:
-    r"""Whether a trial is one in between.
+    r"""The kind of a trial: a catch trial, an easy trial or an ordinary one.
 
     Args:
         seed: The seed of the experiment.
-        number: The number of the trial, from 1; the first is never one.
+        number: The number of the trial, from 1; the first is always an ordinary one.
         catch_rate: The share of catch trials.
         easy_rate: The share of easy trials.
 

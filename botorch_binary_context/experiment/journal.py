@@ -6,7 +6,7 @@ holds everything then, and can be copied or moved. A process that is killed leav
 lock behind. Several processes may use one journal: a change waits until that of another
 process has ended.
 
-Every row has a checksum, which is checked whenever it is read. What the tables are is
+Every row has a checksum, which is checked whenever it is read. The tables are described
 in :mod:`~botorch_binary_context.experiment.schema`.
 """
 
@@ -34,7 +34,7 @@ class Journal(TrialLog):
         r"""
         Args:
             path: The file, which must exist; :meth:`create` makes one.
-            timeout: How many seconds to wait while another process makes a change.
+            timeout: The number of seconds to wait while another process makes a change.
         """
         self.path = Path(path)
         super().__init__(Connection(self.path, timeout))
@@ -53,11 +53,11 @@ class Journal(TrialLog):
         settings: Mapping[str, Any],
         metadata: Mapping[str, Any] | None = None,
     ) -> Journal:
-        r"""Make a new journal; a file that is there is never overwritten.
+        r"""Make a new journal; an existing file is never overwritten.
 
         Args:
             path: Where to make it.
-            settings: What the experiment is, as plain data.
+            settings: The settings of the experiment, as plain data.
             metadata: Notes about it, as plain data.
         """
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as draft:
@@ -75,7 +75,7 @@ class Journal(TrialLog):
         return self._connection.read_only
 
     def check_writable(self) -> None:
-        r"""Check that something can be changed."""
+        r"""Raise an error if the journal is read-only."""
         self._connection.check_writable()
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Journal(TrialLog):
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        r"""All or nothing: what is done within is on disk at the end, or undone.
+        r"""A transaction: its changes are all on disk at the end, or all undone.
 
         Other processes wait meanwhile if they want to make a change.
         """
@@ -97,15 +97,15 @@ class Journal(TrialLog):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        r"""All that is read within is of one moment."""
+        r"""A consistent read: everything is read as of one moment."""
         with self._connection.reading():
             yield
 
     def settings(self) -> dict[str, Any]:
-        r"""What the experiment is.
+        r"""The settings of the experiment.
 
         Returns:
-            The settings that the journal was created with.
+            The settings with which the journal was created.
         """
         return self._read_object("settings")
 
@@ -128,7 +128,7 @@ class Journal(TrialLog):
         r"""Change the metadata; to be called within a transaction.
 
         Args:
-            changes: The new values by their keys; None takes a key away.
+            changes: The new values by their keys; None removes a key.
         """
         former = self.metadata()
         merged = {**former, **changes}
@@ -138,10 +138,10 @@ class Journal(TrialLog):
         log_event(self._tables, "described", None, old, changes)
 
     def fit(self, num_answers: int) -> dict[str, Any] | None:
-        r"""The hyperparameters learned from the first answers, up to a number.
+        r"""The hyperparameters learned from a given number of first answers.
 
         Args:
-            num_answers: How many, of those that the model uses.
+            num_answers: The number of answers, of those that the model uses.
 
         Returns:
             The hyperparameters by their names, or None if they were not learned yet.
@@ -152,8 +152,7 @@ class Journal(TrialLog):
         r"""The hyperparameters learned last.
 
         Args:
-            before: A number of answers that they were learned before, if any will not
-                do.
+            before: If given, they must have been learned from fewer answers than this.
 
         Returns:
             The hyperparameters by their names, or None if none were learned yet.
@@ -179,8 +178,8 @@ class Journal(TrialLog):
         Args:
             num_answers: The number of answers they were learned from.
             hyperparameters: The hyperparameters by their names.
-            revision: When these answers were read. If an answer was changed since then,
-                or another process was quicker, nothing is written.
+            revision: The revision at which these answers were read. If an answer was
+                changed since then, or another process was quicker, nothing is written.
         """
         if self.fit(num_answers) is None and not self._amended_since(revision):
             row = (num_answers, to_json(hyperparameters), now())

@@ -1,5 +1,5 @@
 r"""
-Journals as files: what is one, and how a new one appears.
+Journals as files: how to recognize one, and how to make a new one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SIDE_FILES = ("-journal", "-wal", "-shm")
 
 
 def read_version(path: Path) -> int | None:
-    r"""The version of a journal, as the beginning of the file has it.
+    r"""The version of a journal, from the beginning of the file.
 
     Args:
         path: Any file.
@@ -74,9 +74,10 @@ def is_writable(path: Path) -> bool:
 
 
 def write_new(path: Path, content: bytes) -> None:
-    r"""Make a complete file, or none, that only its owner can read. The content is
-    written under a random name, and then renamed if the final name is still free. So a
-    crash leaves either no file of that name or a complete one.
+    r"""Make a complete file, or none, that only its owner can read.
+
+    The content is written under a random name, and then renamed if the final name is
+    still free. So a crash leaves either no file of that name or a complete one.
 
     Args:
         path: The file, which must not exist.
@@ -100,7 +101,7 @@ def write_new(path: Path, content: bytes) -> None:
 
 
 def _check_free(path: Path) -> None:
-    """Nothing of that name, nor what an older journal of that name left behind."""
+    """Raise an error if the file, or a side file of an older journal, exists."""
     if os.path.lexists(path):
         raise _not_new(path, FileExistsError(17, "File exists"))
     left = side_files(path)
@@ -118,7 +119,7 @@ def _name(draft: Path, path: Path) -> None:
         os.link(draft, path)
     except FileExistsError as error:
         raise _not_new(path, error) from error
-    except OSError:  # some file systems know no links
+    except OSError:  # some file systems have no links
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except OSError as error:

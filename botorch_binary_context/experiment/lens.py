@@ -17,7 +17,7 @@ from botorch_binary_context.experiment.variables import Parameter, Real
 from botorch_binary_context.models.power_vectors import SPHERE_AND_CYLINDER
 
 AXIS = 0.0, 180.0  # degrees
-#: What combinations of sphere and cylinder are called.
+#: The name of the combinations of sphere and cylinder.
 POWER_VECTOR = "power-vector"
 # Beginnings of words: sphere, sphère, Sphäre, sfera; cylinder, cylindre, Zylinder.
 _SPHERE = ("sph", "sf")
@@ -38,7 +38,7 @@ class Lens:
         name: Its name.
         sphere: The least and the largest sphere, in diopters.
         cylinder: The least and the largest cylinder, in diopters.
-        sphere_step: The step of the sphere; any can be shown if None.
+        sphere_step: The step of the sphere; if None, any value can be shown.
         cylinder_step: The step of the cylinder.
         axis_step: The step of the axis, in degrees.
 

@@ -67,7 +67,7 @@ class Logbook:
 
     @cached_property
     def settings(self) -> Settings:
-        """What the experiment is. Checking it takes torch, which is loaded here."""
+        """The settings of the experiment. Checking them loads torch."""
         from botorch_binary_context.experiment.lens import spell_out_combinations
         from botorch_binary_context.experiment.settings import Settings
 
@@ -81,7 +81,7 @@ class Logbook:
 
     @property
     def rule(self) -> str:
-        """The name of the rule that asks."""
+        """The name of the rule that chooses trials."""
         return self._content["rule"]
 
     @classmethod
@@ -89,11 +89,11 @@ class Logbook:
         r"""Resume an experiment.
 
         If the file or its folder is read-only, the experiment can be read and exported,
-        but not be changed.
+        but not changed.
 
         Args:
             path: The journal file.
-            timeout: How many seconds to wait while another process makes a change.
+            timeout: The number of seconds to wait while another process makes a change.
         """
         return cls(Journal(path, timeout))
 
@@ -161,7 +161,7 @@ class Logbook:
         r"""The numbers of trials by their status.
 
         Args:
-            rater: Whose trials are counted; by default those of all.
+            rater: Whose trials to count; by default everybody's.
 
         Returns:
             The numbers of trials that are "answered", "pending" and "withdrawn".
@@ -204,7 +204,7 @@ class Logbook:
         if self.num_trials:
             context = self.trial(1).context
             sides = self.trial(1).sides
-        else:  # takes torch
+        else:  # loads torch
             context = self.settings.space.reference_context()
             side = {part.name: "" for part in self.settings.space.parts}
             sides = (side,) * self.feedback.num_sides
@@ -213,7 +213,7 @@ class Logbook:
 
     @property
     def history(self) -> list[Event]:
-        """All that happened, in its order."""
+        """Everything that happened, in order."""
         return self._journal.history()
 
     @property
@@ -226,7 +226,7 @@ class Logbook:
 
         Args:
             changes: Texts, numbers or other plain data, for example ``subject``,
-                ``experimenter``, ``notes`` or any other key; None takes a key away.
+                ``experimenter``, ``notes`` or any other key; None removes a key.
 
         Example:
             >>> experiment.describe(subject="P07", notes="wears contact lenses")
@@ -384,10 +384,11 @@ class Logbook:
             rows: One mapping for each trial, as :class:`csv.DictReader` gives them: the
                 names of ``trial.values`` and "outcome", and where they are known
                 "infeasible", "use" or "used", "rater", "reaction_time", "chosen_by",
-                "asked_at", "closed_at", and "asked." with a name of ``trial.values``
-                for what was to be shown. Other columns are kept as ``extra``. If there
-                is a column "status", the rows that are not "answered" are left out, so
-                that the table of another experiment can be imported.
+                "asked_at", "closed_at", and for what should have been shown "asked."
+                followed by a name of ``trial.values``. Other columns are kept as
+                ``extra``. If there is a column "status", the rows that are not
+                "answered" are left out, so that the table of another experiment can be
+                imported.
 
         Returns:
             The new trials.

@@ -65,7 +65,7 @@ class MeanFunction:
         r"""The mean of a model.
 
         Args:
-            base: What it is added to.
+            base: The mean to which it is added.
             kernel: The kernel of the experiment.
         """
         like = {"dtype": torch.float64, "device": "cpu"}

@@ -1,5 +1,5 @@
 r"""
-How the tables of older journals become those of today.
+Upgrades of the tables of older journals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Log = Callable[[SealedTables], int]
 
 
 def migrate(connection: sqlite3.Connection, version: int, log: Log) -> None:
-    r"""Make the tables of an older version those of today, within a transaction.
+    r"""Upgrade the tables of an older version, within a transaction.
 
     Args:
         connection: The database.

@@ -52,7 +52,7 @@ def open_journal(path: Path, read_only: bool, timeout: float) -> sqlite3.Connect
     Args:
         path: The file.
         read_only: Whether the file stays unchanged; an upgrade is then made in memory.
-        timeout: How many seconds to wait while another process makes a change.
+        timeout: The number of seconds to wait while another process makes a change.
     """
     connection = _connect_somehow(path, read_only, timeout)
     try:
@@ -90,7 +90,7 @@ def _connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
 
 
 def _check_sound(connection: sqlite3.Connection) -> None:
-    """What SQLite itself can tell about the file."""
+    """Check what SQLite itself can tell about the file."""
     try:
         (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     except sqlite3.OperationalError:
@@ -102,7 +102,7 @@ def _check_sound(connection: sqlite3.Connection) -> None:
 
 
 def _use_rollback_journal(connection: sqlite3.Connection) -> None:
-    """Journals of version 1 had a write-ahead log; it goes into the file."""
+    """Merge the write-ahead log of a journal of version 1 into the file."""
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     if mode != "delete":
         (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()

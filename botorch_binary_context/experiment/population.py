@@ -25,11 +25,11 @@ def learn_from_population(
 ) -> Settings:
     r"""The settings, with hyperparameters learned from earlier experiments.
 
-    They are learned from all earlier subjects together, and the new experiment takes
-    them as known. Those that the settings already fix stay.
+    They are learned from all earlier subjects together, and fixed in the new
+    experiment. Those that the settings already fix stay.
 
     Args:
-        settings: What the new experiment is.
+        settings: The settings of the new experiment.
         answered: The settings of each earlier experiment and its answered trials.
         mean_function: Whether to learn the mean function of the subjects, too.
 

@@ -44,12 +44,12 @@ from botorch_binary_context.models.pooled import pooled_covar_module
 from botorch_binary_context.models.psychometric import SLOPE, SLOPE_SPREAD
 
 SINGLE = torch.Size()
-DRIFT_VARIANCE = 4.0  # of the offset, as far as it changes
+DRIFT_VARIANCE = 4.0  # of the part of the offset that changes
 # Lengthscales of a product kernel: of contexts in [-1, 1], and of two parameters if
 # they are separate.
 CONTEXT_LENGTHSCALE, PRODUCT_LENGTHSCALE = 1.0, 0.25
-# Of wide priors: the median slope, the standard deviation of its logarithm, and the
-# variance of slopes around it. The study ``threshold-coverage`` tells how they were
+# For wide priors: the median slope, the standard deviation of its logarithm, and the
+# variance of slopes around it. The study ``threshold-coverage`` shows how they were
 # chosen.
 WIDE_SLOPE, WIDE_SLOPE_SPREAD, WIDE_CONTEXT_VARIANCE = 3.0, 1.0, 1.0
 
@@ -58,7 +58,7 @@ def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDi
     r"""The kernel and the mean of an experiment, at the medians of their priors.
 
     Args:
-        settings: What the experiment is.
+        settings: The settings of the experiment.
         batch_shape: The batch shape of the model.
 
     Returns:
@@ -124,7 +124,8 @@ def _context_mean(
     contexts = settings.space.contexts
     known = [i for i, c in enumerate(contexts) if c.harder is not None]
     if len(known) < len(contexts):
-        # Of the others the kernel alone has to allow for slopes of either sign.
+        # For the other contexts, the kernel alone has to allow for slopes of either
+        # sign.
         kernel.context_variance = kernel.context_variance.detach() + SLOPE**2
     if not known:
         return ZeroMean()
@@ -157,7 +158,7 @@ def _product(settings: Settings, batch_shape: torch.Size) -> ScaleKernel:
 
 
 def widen(lengthscale: float, num_parameters: int) -> float:
-    r"""A lengthscale of two parameters for any number: distances grow with its root.
+    r"""Rescale a lengthscale from two parameters to any number, by its square root.
 
     Args:
         lengthscale: The lengthscale of two parameters.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from botorch_binary_context.experiment.variables import Context, Real
 
 SCALES = ("linear", "log")
-# Values are rounded to so many digits: what is shown is what is stored.
+# Values are rounded to this many digits, so that what is shown is what is stored.
 DIGITS = 6
 MAX_LEVELS = 10_000
 # Beyond these, differences and ratios of numbers leave the range of floating point.
@@ -43,7 +43,7 @@ class Range:
     scale: str
 
     def to_unit(self, value: Tensor) -> Tensor:
-        r"""Where numbers lie on the scale.
+        r"""The positions of numbers on the scale.
 
         Args:
             value: Numbers of the range.
@@ -79,13 +79,13 @@ class Range:
         return min(max(value, self.low), self.high)
 
     def columns(self, levels: Sequence[float]) -> Tensor:
-        r"""Where levels lie on the scale.
+        r"""The positions of levels on the scale.
 
         Args:
             levels: Numbers of the range.
 
         Returns:
-            As many numbers in [0, 1].
+            A tensor of numbers in [0, 1], one for each level.
         """
         return self.to_unit(torch.tensor(levels, dtype=torch.float64, device="cpu"))
 
@@ -110,14 +110,14 @@ def find_nearest(levels: Tensor, U: Tensor) -> Tensor:
         U: Numbers, of any shape.
 
     Returns:
-        The numbers of the levels, of the same shape.
+        The indices of the levels, of the same shape.
     """
     middles = ((levels[1:] + levels[:-1]) / 2).to(U)
     return torch.bucketize(U.detach().contiguous(), middles)
 
 
 def pass_through(snapped: Tensor, U: Tensor) -> Tensor:
-    r"""Snapped values with the gradient of the free ones, so that climbers can move.
+    r"""Snapped values with the gradient of the free ones, so that a search can move.
 
     Args:
         snapped: The snapped values.
@@ -242,8 +242,8 @@ def make_levels(name: str, low: Any, high: Any, step: Any) -> tuple[float, ...]:
 
     Args:
         name: The name of the variable.
-        low: The first.
-        high: What none of them exceeds.
+        low: The first number.
+        high: The upper limit.
         step: The step.
     """
     check_range(name, low, high, "linear")

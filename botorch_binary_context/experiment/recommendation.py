@@ -66,9 +66,9 @@ class Recommendation:
     Attributes:
         parameters: The parameters that are best by the goal, by default in the
             reference context, in the user's units; empty if there are none to choose.
-            They are feasible, if the settings have such an outcome, and so is all that
-            they are compared with.
-        num_answers: The number of answers it rests on.
+            If the settings have an outcome for infeasible trials, they are feasible,
+            and so are all parameters that they are compared with.
+        num_answers: The number of answers it is based on.
     """
 
     parameters: Values
@@ -79,7 +79,7 @@ class Recommendation:
     _encoder: Encoder = field(repr=False)
     _seed: int = field(default=0, repr=False)
     _goal: Goal = field(default=AtReference(), repr=False)
-    # At the threshold, if it is not said.
+    # The success probability at the threshold, if none is given.
     _probability: float | None = field(default=None, repr=False)
     _feasibility: Feasibility | None = field(default=None, repr=False)
 
@@ -123,8 +123,10 @@ class Recommendation:
 
     @cached_property
     def local_uncertainty(self) -> Uncertainty:
-        """Where the peak nearest to the recommended parameters is. It has the form of
-        :attr:`uncertainty`, and is narrower where the optimum may be elsewhere.
+        """Where the peak nearest to the recommended parameters is.
+
+        It has the form of :attr:`uncertainty`, and is narrower where the optimum may be
+        elsewhere.
         """
         return (
             uncertainty_of(self._encoder, self._optima.near) if self.parameters else {}
@@ -153,9 +155,10 @@ class Recommendation:
 
     @property
     def is_graded(self) -> bool:
-        """Whether the loss can be computed. It cannot without parameters to choose, or
-        if its unit is that of a context along which tests do not become harder,
-        according to the answers.
+        """Whether the loss can be computed.
+
+        It cannot without parameters to choose, or if its unit is that of a context
+        along which tests do not become harder, according to the answers.
         """
         if not self.parameters:
             return False
@@ -163,7 +166,7 @@ class Recommendation:
         return context is None or self._steepness(context) > 0.0
 
     def _steepness(self, context: Context) -> float:
-        """By how much the latent function falls from the easiest to the hardest."""
+        """The fall of the latent function from the easiest to the hardest test."""
         position = [c.name for c in self._encoder.space.contexts].index(context.name)
         easiest, hardest = context.difficulties(2, self._encoder.centered)
         rise = self._optima.slopes[..., position]
@@ -197,7 +200,7 @@ class Recommendation:
 
         Returns:
             For each number the interval around the recommended value within which the
-            expected loss stays below the tolerance, the other parameters as
+            expected loss stays below the tolerance, with the other parameters as
             recommended; for each categorical parameter the values for which it does.
             None if the recommended parameters themselves lose more.
         """
@@ -267,14 +270,14 @@ class Recommendation:
         r"""The probability that a test of the recommended parameters is passed.
 
         Args:
-            context: The values of all contexts, not only such as can be shown; by
-                default the reference context.
+            context: The values of all contexts, which need not be values that can be
+                shown; by default the reference context.
             credible: The probability of the credible interval.
-            parameters: Other parameters than the recommended ones.
+            parameters: Parameters to use instead of the recommended ones.
 
         Returns:
             The mean and the interval of the probability. Near zero and one the mean may
-            lie outside of the interval, as it does of skewed distributions.
+            lie outside the interval, since the distribution is skewed.
         """
         self._check_pass_fail()
         shown = self.parameters if parameters is None else parameters
@@ -288,20 +291,20 @@ class Recommendation:
         credible: float = CREDIBLE,
         parameters: Values | None = None,
     ) -> Threshold:
-        r"""How hard a test of the recommended parameters may be to be passed.
+        r"""How hard a test with the recommended parameters may be and still be passed.
 
-        It is taken for granted that harder tests are passed less often.
+        Harder tests are assumed to be passed less often.
 
         Args:
             name: The name of the context, whose ``harder`` says which way is hard; not
                 needed if there is only one.
             probability: The probability with which the test is to be passed; by default
-                halfway between the guess rate and 1 - the lapse rate.
-            context: The values of all contexts, of which that of this one is not used;
+                halfway between the guess rate and 1 minus the lapse rate.
+            context: The values of all contexts, of which that of ``name`` is ignored;
                 by default the reference context.
             credible: The probability of the credible interval.
-            parameters: Other parameters than the recommended ones; of a map, where to
-                look.
+            parameters: Parameters to use instead of the recommended ones; for a map,
+                those at which to find the threshold.
 
         Returns:
             The median and the interval of the value.
@@ -329,13 +332,13 @@ class Recommendation:
         context: Values | None = None,
         parameters: Values | None = None,
     ) -> ThresholdDistribution:
-        r"""The distribution of the value that :meth:`threshold` tells the median of.
+        r"""The distribution of the value whose median :meth:`threshold` gives.
 
         Args:
             name: The name of the context, as in :meth:`threshold`.
             probability: The probability of passing, as in :meth:`threshold`.
             context: The values of the other contexts, as in :meth:`threshold`.
-            parameters: Other parameters than the recommended ones.
+            parameters: Parameters to use instead of the recommended ones.
 
         Returns:
             The distribution, given that the threshold is within the bounds.
@@ -452,10 +455,10 @@ def make_recommendation(
     Args:
         model: The model of the answers.
         asking: The same model, which knows only the levels of contexts.
-        settings: What the experiment is.
+        settings: The settings of the experiment.
         seed: The seed of the draws from the posterior.
         num_answers: The number of answers.
-        feasibility: Which parameters are feasible, if not all are.
+        feasibility: The restriction to feasible parameters, if not all are feasible.
     """
     encoder = settings.encoder()
     goal = settings.make_goal()

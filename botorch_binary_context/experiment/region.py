@@ -38,11 +38,11 @@ def find_region(
 
     Args:
         model: The model of the answers.
-        encoder: The way to the user's units.
+        encoder: The conversion to the user's units.
         parameters: The recommended parameters.
-        tolerance: By how much the posterior mean of the goal may fall.
+        tolerance: The most by which the posterior mean of the goal may fall.
         goal: What the parameters should be good at.
-        feasibility: Which parameters are feasible, if not all are.
+        feasibility: The restriction to feasible parameters, if not all are feasible.
 
     Returns:
         For each number an interval around its value (of a periodic one from the first
@@ -85,7 +85,7 @@ def _are_feasible(
     shown: Sequence[Values],
     goal: Goal,
 ) -> list[bool]:
-    """Whether parameters are feasible; what is recommended is asked with them."""
+    """Whether each of the parameters is feasible."""
     if feasibility is None:
         return [True] * len(shown)
     rows = torch.stack([encoder.encode_parameters(side) for side in shown])
@@ -97,7 +97,7 @@ def _are_feasible(
 def _drops(
     model: AveragedGP, encoder: Encoder, shown: Sequence[Values], goal: Goal
 ) -> list[float]:
-    """By how much the posterior mean falls from the first parameters to the others."""
+    """The fall of the posterior mean from the first parameters to each of them."""
     rows = torch.stack([encoder.encode_parameters(side) for side in shown])
     rows = rows.unsqueeze(1).expand(-1, model.num_draws, -1)  # n x draws x (d - m)
     with torch.no_grad():

@@ -28,7 +28,7 @@ def value_names(settings: Settings) -> dict[str, Any]:
     r"""The names of ``trial.values``.
 
     Args:
-        settings: What the experiment is.
+        settings: The settings of the experiment.
 
     Returns:
         The variables by these names, in their order.
@@ -47,7 +47,7 @@ def split_values(
     r"""The context and the sides of a trial; the inverse of ``trial.values``.
 
     Args:
-        settings: What the experiment is.
+        settings: The settings of the experiment.
         values: A value for each of the names.
         argument: What to call them in a message.
 
@@ -74,7 +74,7 @@ def read_given(settings: Settings, given: Any) -> dict[str, Value]:
     r"""The values of contexts that are given.
 
     Args:
-        settings: What the experiment is.
+        settings: The settings of the experiment.
         given: Values by the names of contexts, or None for none.
 
     Returns:
@@ -111,7 +111,7 @@ def read_row(
     r"""What a row of a table says.
 
     Args:
-        settings: What the experiment is.
+        settings: The settings of the experiment.
         row: Texts or values by the names of columns.
 
     Returns:
@@ -148,7 +148,7 @@ def read_row(
 
 
 def _read_infeasible(given: Any) -> Any:
-    """Names in one text, or true or false; whatever else as it is."""
+    """Names in one text, or true or false; anything else is returned unchanged."""
     if not isinstance(given, str):
         return given
     text = given.strip().lower()
@@ -176,14 +176,14 @@ def _read_asked(settings: Settings, row: Mapping[str, Any]) -> dict[str, Any] | 
 
 
 def read_value(variable: Any, given: Any) -> Any:
-    r"""The value that a text means.
+    r"""The value that a text stands for.
 
     Args:
         variable: A parameter or a context.
         given: A text, or the value itself.
 
     Returns:
-        The value; the text itself if it means none.
+        The value; the text itself if it stands for none.
     """
     if not isinstance(given, str):
         return given

@@ -3,7 +3,7 @@ The tables of a journal.
 
 The tables can be read with any SQLite tool:
 
-- ``settings``: what the experiment is, one row of JSON;
+- ``settings``: the settings of the experiment, one row of JSON;
 - ``metadata``: subject, experimenter, notes and free keys, one row of JSON;
 - ``trials``: what was shown, and what became of it;
 - ``fits``: the hyperparameters learned from the first answers, by number;
@@ -21,11 +21,11 @@ import sqlite3
 
 from botorch_binary_context.experiment.checksums import SealedTables
 
-#: How SQLite files tell whose they are.
+#: The number that marks SQLite files of this package.
 APPLICATION_ID = int.from_bytes(b"bbcx", "big")
 SCHEMA_VERSION = 3
 
-#: The columns of each table but the checksum; the first is the key.
+#: The columns of each table except the checksum; the first is the key.
 TABLES: dict[str, tuple[str, ...]] = {
     "settings": ("content",),
     "metadata": ("content",),
@@ -115,7 +115,7 @@ _STATEMENTS = [text.strip() for text in SCHEMA.split(";\n") if text.strip()]
 
 
 def make_tables(connection: sqlite3.Connection) -> SealedTables:
-    r"""Make the tables of today, empty.
+    r"""Make the current tables, empty.
 
     Args:
         connection: A database without these tables, within a transaction.
@@ -136,7 +136,7 @@ def has_tables_of_today(connection: sqlite3.Connection) -> bool:
         connection: The database.
 
     Returns:
-        Whether it has; damage to their definitions is found, too.
+        Whether it has; False also if their definitions are damaged.
     """
     query = "SELECT sql FROM sqlite_master ORDER BY rowid"
     return [row[0] for row in connection.execute(query)] == _STATEMENTS

@@ -86,7 +86,7 @@ class Settings:
             freely (the default for duels). None without contexts.
         seed: The random seed. If None, each experiment draws its own when it begins and
             stores it in its journal.
-        initial_trials: How many answers there are before the rule takes over from
+        initial_trials: The number of answers before the rule takes over from
             quasi-random trials; by default two for each variable and at least five, but
             none without parameters.
         hyperparameters: Hyperparameters of the kernel that are fixed instead of
@@ -94,11 +94,11 @@ class Settings:
             [-1, 1]): "outputscale", "lengthscale" (one number, or one for each column
             of the parameters), "slope" (additive kernel), "context_lengthscale"
             (product kernel).
-        combinations: Linear combinations of the parameters, in their own units, that
-            have lengthscales instead of the parameters, where these act together: one
-            row for each; "power-vector" for the sphere and cylinder of a lens (with an
-            axis, ``Lens`` is one parameter for all three). None for the parameters
-            themselves.
+        combinations: Linear combinations that have lengthscales instead of the
+            parameters, where these act together: one row of coefficients for each, in
+            the parameters' own units; "power-vector" for the sphere and cylinder of a
+            lens (with an axis, ``Lens`` is one parameter for all three). None for the
+            parameters themselves.
         inference: How the posterior is approximated: "expectation propagation" (the
             default) or "laplace".
         priors: The priors of the kernel: "pooled" (the default) pulls lengthscales
@@ -109,16 +109,16 @@ class Settings:
             much flatter or steeper than usual.
         stop: When to stop; None to leave that to the experimenter.
         goal: What the parameters should be good at; None for the reference context.
-        catch_rate: The share of catch trials in between, at most a half.
+        catch_rate: The share of catch trials, at most a half.
         catch: The values of contexts and parameters that a catch trial shows, by name;
             the others are as in the trial that it replaces. If only parameters of a
             duel are given, they are those of its first side.
-        easy_rate: The share of trials in between whose contexts are the easiest.
+        easy_rate: The share of easy trials, which have the easiest contexts.
         kept_out: Which of these the model does not learn from: "catch" (the default) or
             "easy".
-        drift: Over about how many answers the overall performance changes, by learning
-            or fatigue; the speed is learned. Recommendations are then about the
-            present. None if it does not change.
+        drift: The approximate number of answers over which overall performance changes,
+            through learning or fatigue; the speed is learned. Recommendations are then
+            about the present. None if it does not change.
         mean_function: The mean function of earlier subjects, which
             ``Experiment.create(..., prior=..., mean_function=True)`` learns.
     """
@@ -159,7 +159,7 @@ class Settings:
             object.__setattr__(self, "combinations", rows)
 
     def _fill_in(self, name: str, default: Any) -> None:
-        """Take a default in the place of None."""
+        """Replace None by a default."""
         if getattr(self, name) is None:
             object.__setattr__(self, name, default)
 
@@ -199,7 +199,7 @@ class Settings:
         r"""The goal in the units of the models' box.
 
         Returns:
-            The goal; None if there is none but the reference context.
+            The goal; None for the reference context.
         """
         return None if self.goal is None else self.goal.make(self.encoder())
 

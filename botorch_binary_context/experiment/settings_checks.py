@@ -1,5 +1,5 @@
 r"""
-What settings of an experiment have to be, beyond what each of them is by itself.
+Checks that the settings of an experiment are valid together.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MAX_COUNT = 10**100
 
 
 def check_settings(settings: Settings) -> None:
-    r"""Find what does not go together.
+    r"""Raise an error if settings do not go together.
 
     Args:
         settings: The settings, with every default filled in.
@@ -90,7 +90,7 @@ def check_settings(settings: Settings) -> None:
 
 
 def check_kinds(settings: Settings) -> None:
-    r"""Find values of a wrong kind, which nothing else can be asked of.
+    r"""Raise an error if a setting is of the wrong kind, before any other check.
 
     Args:
         settings: The settings.
@@ -133,7 +133,7 @@ def _check_stop(settings: Settings) -> None:
 
 
 def _check_size(settings: Settings) -> None:
-    """The searches and quasi-random points of a trial end somewhere."""
+    """Check that trials are not too large for searches and quasi-random points."""
     sides = settings.feedback.num_sides
     columns = sum(parameter.num_columns for parameter in settings.space.parts)
     total = len(settings.space.contexts) + sides * columns
@@ -222,7 +222,7 @@ def _check_combinations(settings: Settings) -> None:
 
 
 def find_combinations(settings: Settings) -> Sequence[Sequence[float]]:
-    r"""The rows of the combinations, also of named ones.
+    r"""The rows of the combinations, including named ones.
 
     Args:
         settings: The settings, with combinations.
@@ -245,7 +245,7 @@ def find_combinations(settings: Settings) -> Sequence[Sequence[float]]:
 
 
 def linear_parameters(settings: Settings) -> list[Real]:
-    r"""The parameters that linear combinations make sense of.
+    r"""The parameters for which linear combinations make sense.
 
     Args:
         settings: The settings.

@@ -102,12 +102,12 @@ def check_names(argument: str, given: Values, names: Sequence[str]) -> None:
         )
 
 
-#: How many answers back the box of trials with a time goes.
+#: The number of answers that the box of trials with a time goes back.
 LONG_AGO = 1e6
 
 
 class Encoder:
-    r"""Goes between values in the user's units and rows of the models' box.
+    r"""Converts between values in the user's units and rows of the models' box.
 
     The columns of a row are the contexts and then the parameters: these in the unit
     cube, contexts in [-1, 1]. If performance drifts, one more column is the time, which
@@ -120,9 +120,9 @@ class Encoder:
         r"""
         Args:
             space: The named variables.
-            centered: Whether the bounds of contexts go to -1 and 1. Otherwise they are
-                only scaled, so that zero, where a multiplicative context tells nothing,
-                stays zero.
+            centered: Whether the bounds of contexts are mapped to -1 and 1. Otherwise
+                contexts are only scaled, so that zero, where a multiplicative context
+                tells nothing, stays zero.
             timed: Whether there is a column of the time.
         """
         self.space = space
@@ -155,14 +155,14 @@ class Encoder:
 
     @property
     def column_names(self) -> list[str]:
-        """The names of the columns; a category has its value's, too."""
+        """The names of the columns; those of categories include the value."""
         names = [c.name for c in self.space.contexts]
         names += [name for p in self.space.parts for name in p.column_names]
         return [*names, "time"] if self.timed else names
 
     @property
     def columns(self) -> Columns:
-        """What the columns of the parameters are, counted from the first of them."""
+        """The kinds of the columns of the parameters, counted from the first."""
         found: dict[str, list[Any]] = {"numbers": [], "circles": [], "categories": []}
         position = 0
         for p in self.space.parameters:
@@ -190,23 +190,23 @@ class Encoder:
         return found
 
     def steps(self) -> Tensor | None:
-        r"""How far apart the values of the parameters are that can be shown.
+        r"""The distances between values of the parameters that can be shown.
 
         Returns:
-            A number for each column of the parameters, zero if there is no end of its
-            values or if it is that of a category; None if that is so for all.
+            A number for each column of the parameters, zero if the column is continuous
+            or belongs to a category; None if all are zero.
         """
         found = []
         for part in self.space.parts:
             is_number = part.choices is not None and part.num_columns == 1
-            closed = isinstance(part, Periodic)  # its last value is before its first
+            closed = isinstance(part, Periodic)  # the first follows the last
             gaps = max(len(part.choices or ()) - (not closed), 1)
             found += [1.0 / gaps if is_number else 0.0] * part.num_columns
         steps = torch.tensor(found, dtype=torch.float64, device="cpu")
         return steps if bool(steps.any()) else None
 
     def circles(self) -> list[int]:
-        r"""Which columns of the parameters begin again where they end.
+        r"""The periodic columns of the parameters.
 
         Returns:
             The columns, counted from the first parameter.
@@ -226,7 +226,8 @@ class Encoder:
             context: The values of all contexts.
 
         Returns:
-            A tensor of as many numbers as there are contexts, and that of now.
+            A tensor with a number for each context, and the present time if there is a
+            column for it.
         """
         contexts = self.space.contexts
         check_names("context", context, [c.name for c in contexts])
@@ -310,7 +311,7 @@ class Encoder:
         return context, tuple(self.decode_parameters(row) for row in rows)
 
     def snap(self, X: Tensor, levels: bool) -> Tensor:
-        r"""Rows that can be shown, nearest to any.
+        r"""The nearest rows that can be shown.
 
         Args:
             X: A ``... x d`` tensor.
@@ -334,7 +335,7 @@ SNAP_TOLERANCE = 1e-9
 
 
 class Snap(InputTransform):
-    r"""Lets a model see of every point what would be shown for it.
+    r"""Makes a model see every point as it would be shown.
 
     So the model is constant between two integers, two categories or two levels of a
     context, and a search over the box finds the best of what can be shown. Trials that
@@ -350,9 +351,9 @@ class Snap(InputTransform):
     ) -> None:
         r"""
         Args:
-            encoder: Says what can be shown.
-            levels: Whether contexts are snapped to their levels, to choose one, or free
-                to be asked about.
+            encoder: Knows what can be shown.
+            levels: Whether contexts are snapped to their levels, to choose one; if not,
+                they are free, for predictions.
             shown: The rows of all trials so far, ``n x d``.
         """
         super().__init__()

@@ -1,5 +1,5 @@
 r"""
-What a journal holds at one moment, as far as the next question depends on it.
+The state of a journal at one moment, as far as the next question depends on it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class State:
         num_trials: The number of all trials.
         pending: The trials that wait for their answers, in the order of their ids.
         told: Those that models use, in the order in which their outcomes were told.
-        revision: That of the journal; None if something is only supposed.
-        num_labels: How many labels are answers; higher ones are those of trials that
-            were not feasible.
+        revision: The revision of the journal; None if some answers are only supposed.
+        num_labels: The number of labels that are answers; higher labels are those of
+            infeasible trials.
     """
 
     num_trials: int
@@ -40,10 +40,10 @@ class State:
         r"""Whether there are at least this many answers.
 
         Args:
-            number: How many.
+            number: The number of answers.
 
         Returns:
-            Whether :attr:`answered` has at least so many trials.
+            Whether :attr:`answered` has at least this many trials.
         """
         return len(self.told) >= number and len(self.answered) >= number
 
@@ -64,7 +64,7 @@ class State:
 
     @property
     def signature(self) -> tuple[Any, ...]:
-        """All that the next question depends on."""
+        """Everything that the next question depends on."""
         pending = [(t.id, t.context, t.sides) for t in self.waiting]
         infeasible = [t.infeasible for t in self.told]
         return answers_of(self.told), infeasible, pending, self.next_number
@@ -101,6 +101,6 @@ def answers_of(trials: Sequence[Trial]) -> list[tuple[Any, ...]]:
         trials: The trials.
 
     Returns:
-        A tuple for each.
+        A tuple for each trial.
     """
     return [(t.id, t.outcome, t.context, t.sides) for t in trials]

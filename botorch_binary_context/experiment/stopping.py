@@ -109,10 +109,10 @@ def measure_progress(
     Args:
         stop: When to stop.
         num_answers: The number of answers.
-        best: What is recommended; None if there are no answers yet.
+        best: The recommendation; None if there are no answers yet.
 
     Returns:
-        An entry for each end that is given, in the order of :class:`Stop`.
+        An entry for each criterion that is given, in the order of :class:`Stop`.
     """
     found = []
     if stop.answers is not None:

@@ -1,5 +1,5 @@
 r"""
-What an experiment recommends as plain data, for JSON.
+The recommendation of an experiment as plain data, for JSON.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ def summarize(
     context: Values,
     at: Values | None = None,
 ) -> dict[str, Any]:
-    r"""All that is known about the recommended parameters, or the map of thresholds.
+    r"""Summarize the recommended parameters, or the map of thresholds.
 
     Args:
         experiment: The experiment.
-        best: What it recommends.
-        context: Where to predict success, as far as that is not at the reference.
-        at: The parameters to predict for, as far as they are not the recommended ones;
-            of a map, where to look.
+        best: Its recommendation.
+        context: The context in which to predict success, where it differs from the
+            reference.
+        at: The parameters to predict for, where they differ from the recommended ones;
+            for a map, those to hold fixed.
 
     Returns:
-        Plain data; what is infinite is None, as JSON has no infinity. The "map" of
-        thresholds is a list of places; it is None where parameters are the best.
+        Plain data; infinite numbers are None, since JSON has no infinity. The "map" of
+        thresholds is a list of places; it is None if parameters are recommended.
     """
     settings = experiment.settings
     at = {} if at is None else dict(at)
@@ -89,7 +90,7 @@ def _thresholds(
 
 
 def _grid(parts: Sequence[Parameter], at: Values) -> list[dict[str, Value]]:
-    """Parameters all over their ranges, but as given where they are."""
+    """Parameters all over their ranges, except for those that are given."""
     free = [part for part in parts if part.name not in at]
     number = max(2, int(MAX_PLACES ** (1 / len(free)) + 1e-9)) if free else 1
     sides = [
@@ -127,13 +128,13 @@ def threshold_to_json(threshold: Threshold) -> dict[str, float | None]:
 
 
 def end_to_json(end: Progress) -> Mapping[str, Any]:
-    r"""How far it is to an end, as plain data.
+    r"""The progress toward a stopping criterion, as plain data.
 
     Args:
-        end: The end.
+        end: The progress.
 
     Returns:
-        Its fields; None for what is not known.
+        Its fields; None for those that are not known.
     """
     data = end._asdict()
     return data if math.isfinite(end.now) else {**data, "now": None}

@@ -43,13 +43,13 @@ from botorch_binary_context.models.power_vectors import PowerVectors
 Hyperparameters = Mapping[str, float | Sequence[float]]
 
 MIN_FIT = 5
-# Of fixed hyperparameters, in the units of the box.
+# The limits of fixed hyperparameters, in the units of the box.
 MIN_HYPERPARAMETER = 1e-6
 MAX_HYPERPARAMETER = 1e6
 
 
 def last_scheduled_fit(num_answers: int, first: int) -> int | None:
-    r"""When hyperparameters were last to be learned, if ever.
+    r"""The last scheduled time to learn hyperparameters, if there was one.
 
     They are learned anew whenever the number of answers has grown by a tenth.
 
@@ -74,13 +74,14 @@ def make_coordinates(
     r"""The input transform of models of an experiment.
 
     Args:
-        settings: What the experiment is.
+        settings: The settings of the experiment.
         levels: Whether the model knows only the levels of contexts, to choose one.
         shown: The rows of the trials that the model knows, ``n x d``.
 
     Returns:
-        To values that exist, if not all do, and then to power vectors of lenses or to
-        combinations, if any.
+        The transform to values that can be shown, if not all can, and then to power
+        vectors of lenses or to combinations, if any; None if there is nothing to
+        transform.
     """
     encoder = settings.encoder()
     steps: dict[str, InputTransform] = {}
@@ -103,7 +104,7 @@ class Surrogate:
     def __init__(self, settings: Settings) -> None:
         r"""
         Args:
-            settings: What the experiment is.
+            settings: The settings of the experiment.
         """
         self.settings = settings
         self.encoder: Encoder = settings.encoder()
@@ -117,7 +118,7 @@ class Surrogate:
             trials: The trials.
 
         Returns:
-            A ``n x d`` tensor, or ``n x k x d`` of ``k`` sides.
+            An ``n x d`` tensor, or ``n x k x d`` with ``k`` sides.
         """
         sides = self.settings.feedback.num_sides
         shape = 0, sides, self.encoder.context_space.dim
@@ -132,7 +133,7 @@ class Surrogate:
             trials: The trials, in the order of their answers.
 
         Returns:
-            A tensor as that of :meth:`rows`.
+            A tensor like that of :meth:`rows`.
         """
         X = self.rows(trials)
         return X if self.settings.drift is None else date_answers(X)
@@ -154,7 +155,7 @@ class Surrogate:
         return self.settings.feedback.observations(X, Y, likelihood)
 
     def _encode(self, trial: Trial) -> Tensor:
-        """The rows of a trial, which do not change often, from the last time."""
+        """The rows of a trial, cached since they rarely change."""
         last, rows = self._encoded.get(trial.id, (None, None))
         is_same = last is trial or (
             last is not None
@@ -175,8 +176,8 @@ class Surrogate:
 
         Args:
             trials: Answered trials.
-            learned: The hyperparameters that are not fixed; what is missing is as the
-                prior has it.
+            learned: The hyperparameters that are not fixed; missing ones are as in the
+                prior.
             levels: Whether the model knows only the levels of contexts, to choose one.
 
         Returns:
@@ -263,7 +264,7 @@ class Surrogate:
         return prior
 
     def handles(self, prior: ModuleDict) -> dict[str, tuple[Any, str]]:
-        r"""Where the hyperparameters are.
+        r"""The places of the hyperparameters.
 
         Args:
             prior: The modules "covariance", "mean" and "likelihood" of a model.
@@ -277,13 +278,13 @@ class Surrogate:
             parent, _, raw = path.rpartition(".")
             module: Any = prior.get_submodule(parent)
             attribute = raw.removeprefix("raw_")
-            if attribute != "period_length":  # which the variable itself says
+            if attribute != "period_length":  # the variable determines it
                 prefix = "drift_" if module in drift else self._prefix(module)
                 handles[prefix + attribute] = (module, attribute)
         return handles
 
     def _prefix(self, module: Any) -> str:
-        """What the names of a module's hyperparameters begin with."""
+        """The beginning of the names of a module's hyperparameters."""
         if isinstance(module, PeriodicKernel):
             return "periodic_"
         columns: Any = getattr(module, "active_dims", None)
@@ -333,7 +334,7 @@ def own_mean(model: LatentGP) -> Any:
 
 
 def _drift_kernels(kernel: Module) -> list[Module]:
-    """What of a kernel describes how performance drifts."""
+    """The parts of a kernel that describe how performance drifts."""
     if not isinstance(kernel, DriftKernel):
         return []
     return [kernel.column_kernel, kernel.own_kernel]

@@ -33,14 +33,15 @@ class ThresholdDistribution:
     def by_failing(
         cls, values: Sequence[float], failing: Tensor
     ) -> ThresholdDistribution:
-        r"""The distribution by how probable it is that ever harder tests are too hard.
+        r"""The distribution, from the probabilities that harder and harder tests are
+        too hard.
 
         Args:
             values: The values of the context, the easiest first.
-            failing: The probability of each to be harder than the threshold.
+            failing: The probability that each of them is harder than the threshold.
         """
         grid = failing.new_tensor(values)
-        # A harder test is too hard if an easier one is, but for errors of sampling.
+        # A harder test is too hard if an easier one is, apart from sampling errors.
         failing = failing.cummax(dim=0).values
         inside = failing[-1] - failing[0]
         if not inside > 0.0:
@@ -82,7 +83,7 @@ class ThresholdDistribution:
         return float((low + high)[shortest] / 2.0)
 
     def quantile(self, probability: float) -> float:
-        r"""The value that the threshold is below with a probability.
+        r"""The value that the threshold is below with a given probability.
 
         Args:
             probability: The probability.

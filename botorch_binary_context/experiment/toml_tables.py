@@ -53,7 +53,7 @@ def table_of(found: Any, key: str) -> dict[str, Any]:
     r"""Check that something is one table.
 
     Args:
-        found: What a key has.
+        found: The value of the key.
         key: The key, for the message.
     """
     if not isinstance(found, dict):

@@ -45,12 +45,12 @@ class Trial:
         status: "pending", "answered" or "withdrawn".
         outcome: The label of the outcome if it was answered: 1 or 0 for passed or
             failed, or for duels the first or the second side preferred.
-        infeasible: What was told beside the outcome to be not feasible, by the names of
-            such outcomes: "unpleasant", or in duels "unpleasant-first" and so on.
+        infeasible: What was infeasible in spite of the outcome, by the names of such
+            outcomes: "unpleasant", or in duels "unpleasant-first" and so on.
         closed_at: When it was answered or withdrawn.
         position: A number from 1 that is larger for later answers.
         used: Whether the model learns from it.
-        asked: What was to be shown, if something else was shown.
+        asked: What should have been shown, if something else was.
         rater: Who answers it.
         reaction_time: How long the answer took, in seconds.
         extra: What else was noted, by free names.
@@ -105,7 +105,8 @@ class Trial:
     def values(self) -> dict[str, Value]:
         """All that is shown, in one dictionary.
 
-        Duels have names that begin with "first." and "second.", contests "third.", too.
+        Parameters have names that begin with "first." and "second." in duels, and with
+        "third." and so on in contests.
         """
         return join_values(self.context, self.sides)
 
@@ -140,7 +141,8 @@ def join_values(context: Values, sides: Sequence[Values]) -> dict[str, Value]:
         sides: The parameters of the trial, or of each side.
 
     Returns:
-        The values by their names, which in duels begin with "first." and "second.".
+        The values by their names; those of parameters in duels begin with "first." and
+        "second.".
     """
     if len(sides) == 1:
         return {**context, **sides[0]}

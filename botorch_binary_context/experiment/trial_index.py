@@ -1,8 +1,8 @@
 r"""
-The trials of a journal in memory, sorted for what is asked about them at every answer.
+The trials of a journal in memory, indexed for quick access at every answer.
 
-To put a trial in takes as long after two thousand answers as after ten, and so do the
-numbers of trials and the last answer.
+Adding a trial takes no longer after two thousand answers than after ten; neither do
+counting trials and finding the last answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from operator import attrgetter
 
 from botorch_binary_context.experiment.trial import Trial
 
-#: What a trial can be.
+#: The possible statuses of a trial.
 STATUSES = ("answered", "pending", "withdrawn")
 
 
@@ -95,7 +95,7 @@ class TrialIndex:
         return _position(answers[-1]) if answers else 0
 
     def num_learned_before(self, position: int) -> int:
-        r"""How many answers that the model uses came before one.
+        r"""The number of answers that the model uses before a given one.
 
         Args:
             position: The position of an answer.

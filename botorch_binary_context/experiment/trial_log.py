@@ -72,7 +72,7 @@ class TrialLog:
         return self._index
 
     def _changed_since(self, number: int) -> list[int]:
-        """The ids of the trials that events after one are about."""
+        """The ids of the trials that were changed after an event."""
         newer = self._tables.select("events", "number > ?", (number,))
         return sorted({row[3] for row in newer if row[3] is not None})
 
@@ -82,13 +82,13 @@ class TrialLog:
             return last_number(self._tables)
 
     def history(self, trial_id: int | None = None) -> list[Event]:
-        r"""All that happened.
+        r"""Everything that happened.
 
         Args:
             trial_id: The id of the trial that the events are about; if None, all.
 
         Returns:
-            The events in their order.
+            The events, in order.
         """
         with self._connection.reading():
             return read_events(self._tables, trial_id)
@@ -229,7 +229,7 @@ class TrialLog:
         Args:
             trial_id: The id of an answered trial.
             outcome: The number of the right outcome.
-            infeasible: What was not feasible beside it.
+            infeasible: What was not feasible in spite of it.
         """
         row = self._row_that_is(trial_id, "answered")
         answer = {"outcome": outcome, "infeasible": list(infeasible)}
@@ -240,7 +240,7 @@ class TrialLog:
 
         Args:
             trial_id: The id of a trial.
-            extra: What to note, by free names, which replaces what they had.
+            extra: Notes with free names, which replace former notes with these names.
         """
         row = self._row(trial_id)
         self._change("annotated", row, {"extra": {**_make_trial(row).extra, **extra}})
@@ -289,7 +289,7 @@ class TrialLog:
         return former
 
     def _was_added(self, trial: Trial) -> bool:
-        """Those of old journals without a history were asked."""
+        """Whether a trial was added; in old journals without a history, none was."""
         return any(event.kind == "added" for event in self.history(trial.id))
 
     def _row_that_is(self, trial_id: int, *allowed: str) -> Row:

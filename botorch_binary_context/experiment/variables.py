@@ -50,7 +50,7 @@ class Parameter(ABC):
 
     @property
     def num_columns(self) -> int:
-        """How many columns of the unit cube it takes."""
+        """The number of columns of the unit cube that it takes."""
         return 1
 
     @property
@@ -91,7 +91,7 @@ class Parameter(ABC):
         """
 
     def snap(self, U: Tensor) -> Tensor:
-        r"""Columns that can be shown, nearest to any.
+        r"""The nearest columns that can be shown.
 
         Args:
             U: A ``... x num_columns`` tensor of numbers in [0, 1].
@@ -104,8 +104,7 @@ class Parameter(ABC):
 
 @dataclass(frozen=True)
 class Real(Parameter):
-    r"""A real parameter: any number of an interval, or those that the equipment can
-    show.
+    r"""A real parameter: any number in an interval, or those that equipment can show.
 
     Give either the bounds, with a step if there is one, or the levels.
 
@@ -114,8 +113,8 @@ class Real(Parameter):
         low: The lower bound, in the user's units.
         high: The upper bound.
         scale: "linear" or "log".
-        step: The distance of the values that can be shown, from the lower bound on; any
-            can be shown if None.
+        step: The distance between values that can be shown, from the lower bound up; if
+            None, any value can be shown.
         levels: The values that can be shown, at least two.
 
     Example:
@@ -150,7 +149,7 @@ class Real(Parameter):
 
     @property
     def choices(self) -> Sequence[Any] | None:
-        """Those of a step or levels."""
+        """The values of the step or the levels; None without these."""
         return self.grid
 
     @property
@@ -186,7 +185,7 @@ class Integer(Real):
         low: The least value.
         high: The largest value.
         scale: "linear" or "log".
-        step: The distance of the values that can be shown, 1 if None.
+        step: The distance between values that can be shown; 1 if None.
         levels: The values that can be shown, at least two, instead of bounds.
     """
 
@@ -202,7 +201,7 @@ class Integer(Real):
 
     @property
     def choices(self) -> Sequence[int]:
-        """All whole numbers, or those of a step or levels."""
+        """All whole numbers, or those of the step or the levels."""
         low, high = self.bounds
         values = range(int(low), int(high) + 1) if self.grid is None else self.grid
         return values if isinstance(values, range) else [int(v) for v in values]
@@ -300,8 +299,8 @@ class Categorical(Parameter):
     def snap(self, U: Tensor) -> Tensor:
         r"""One in the largest column, zero in the others.
 
-        Columns that are all the same name no value and stay as they are: so do the
-        two opposite corners of a box, which models transform like points.
+        Columns that are all equal stand for no value and stay as they are. This
+        includes the two opposite corners of a box, which models transform like points.
         """
         snapped = torch.zeros_like(U).scatter(-1, U.argmax(dim=-1, keepdim=True), 1.0)
         undecided = (U[..., :1] == U).all(dim=-1, keepdim=True)
@@ -327,7 +326,7 @@ class Context:
         scale: "linear" or "log".
         harder: "up" if tests become harder as the value goes up, "down" if they become
             harder as it goes down, None to learn it.
-        step: The distance of the values that can be shown, from the lower bound on.
+        step: The distance between values that can be shown, from the lower bound up.
 
     Example:
         >>> Context("noise", reference=3.0, low=0.0, high=5.0, harder="up")
@@ -361,7 +360,7 @@ class Context:
 
     @property
     def choices(self) -> Sequence[float] | None:
-        """Those of a step or levels; None if there is no end of them."""
+        """The values of the step or the levels; None if there are infinitely many."""
         return self.grid
 
     @property
@@ -381,8 +380,8 @@ class Context:
 
         Args:
             value: The value, in the user's units.
-            centered: Whether the bounds go to -1 and 1, the easier to 1, or zero stays
-                zero.
+            centered: Whether the bounds are mapped to -1 and 1, the easier one to 1;
+                otherwise zero stays zero.
 
         Returns:
             A tensor of one number in [-1, 1].
@@ -391,7 +390,7 @@ class Context:
         return self._to_column(number, centered)
 
     def decode(self, U: Tensor, centered: bool) -> float:
-        r"""The value nearest to a column that can be shown.
+        r"""The value that can be shown nearest to a column.
 
         Args:
             U: A tensor of one number in [-1, 1].
@@ -409,14 +408,15 @@ class Context:
         return self._range.round(float(self._range.from_unit(unit)))
 
     def at_difficulty(self, share: float) -> float:
-        r"""The value that is some way from the easiest to the hardest, on the scale.
+        r"""The value that is part of the way from the easiest to the hardest, on the
+        scale.
 
         Args:
-            share: How far, from 0 to 1.
+            share: The fraction of the way, from 0 to 1.
 
         Returns:
-            The value, in the user's units, not only one of the levels; minus or plus
-            infinity if the share is not from 0 to 1.
+            The value, in the user's units, which need not be one of the levels; minus
+            or plus infinity if the share is not from 0 to 1.
         """
         if not 0.0 <= share <= 1.0:
             return math.copysign(math.inf, -self._sign * share)
@@ -426,7 +426,7 @@ class Context:
         r"""The columns of values from the easiest to the hardest, evenly on the scale.
 
         Args:
-            num: How many.
+            num: The number of values.
             centered: As in :meth:`encode`.
 
         Returns:

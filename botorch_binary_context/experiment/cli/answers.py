@@ -18,7 +18,7 @@ from botorch_binary_context.experiment.logbook import Logbook
 from botorch_binary_context.experiment.stopping import Stop
 from botorch_binary_context.experiment.trial import Trial
 
-# What the history tells about a trial.
+# The fields of a trial whose changes the history shows.
 _CHANGES = ("outcome", "infeasible", "used", "extra", "shown")
 
 
@@ -26,9 +26,9 @@ def tell(arguments: argparse.Namespace) -> None:
     r"""Write an answer down.
 
     Args:
-        arguments: The journal, the id of a pending trial, its outcome, what was not
-            feasible beside it, what was shown if it was something else, and what is to
-            be noted.
+        arguments: The journal, the id of a pending trial and its outcome; if given,
+            what was not feasible in spite of the answer, what was shown instead, and
+            notes.
     """
     with Logbook.open(arguments.journal) as logbook:
         shown = _parse_shown("--shown", arguments.shown, logbook) or None
@@ -41,8 +41,9 @@ def add(arguments: argparse.Namespace) -> None:
     r"""Write down a trial that was not asked for.
 
     Args:
-        arguments: The journal, the outcome, what was not feasible beside it, what was
-            shown, whether the model learns from it, and what is to be noted.
+        arguments: The journal, the outcome and what was shown; if given, what was not
+            feasible in spite of the answer, whether the model learns from it, and
+            notes.
     """
     with Logbook.open(arguments.journal) as logbook:
         values = _parse_shown("values", arguments.values, logbook)
@@ -70,10 +71,10 @@ def _details(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def describe_(arguments: argparse.Namespace) -> None:
-    r"""Note something about the experiment, or show what is noted.
+    r"""Change the notes about the experiment, or show them.
 
     Args:
-        arguments: The journal, and what to note; without a text a note is taken away.
+        arguments: The journal and the notes; a note without a text is removed.
     """
     with Logbook.open(arguments.journal) as logbook:
         changes = parse_notes("notes", arguments.notes)
@@ -85,7 +86,7 @@ def describe_(arguments: argparse.Namespace) -> None:
 
 
 def history(arguments: argparse.Namespace) -> None:
-    r"""Show what happened, in its order.
+    r"""Show what happened, in order.
 
     Args:
         arguments: The journal.
@@ -112,8 +113,8 @@ def correct(arguments: argparse.Namespace) -> None:
     r"""Change an answer.
 
     Args:
-        arguments: The journal, the id of an answered trial, its outcome and what was
-            not feasible beside it.
+        arguments: The journal, the id of an answered trial, its outcome, and what was
+            not feasible in spite of it.
     """
     with Logbook.open(arguments.journal) as logbook:
         infeasible = arguments.infeasible
@@ -125,8 +126,7 @@ def undo(arguments: argparse.Namespace) -> None:
     r"""Take back an answer.
 
     Args:
-        arguments: The journal, and the id of a trial if it is not that of the last
-            answer.
+        arguments: The journal, and the id of a trial if it is not the last answer.
     """
     with Logbook.open(arguments.journal) as logbook:
         trial = logbook.undo(arguments.id)

@@ -17,8 +17,9 @@ def new(arguments: argparse.Namespace) -> None:
     r"""Begin an experiment, or write an example of its settings.
 
     Args:
-        arguments: The TOML file, the journal to make, the name of an example that the
-            TOML file is to be, of which one may be missing, and what to note.
+        arguments: The TOML file, the journal to make, the name of an example to write
+            into the TOML file first, and notes. The journal or the example may be
+            missing.
     """
     if arguments.example is not None:
         _write_example(arguments)
@@ -32,7 +33,7 @@ def new(arguments: argparse.Namespace) -> None:
 
 
 def _write_example(arguments: argparse.Namespace) -> None:
-    """Never over another file."""
+    """Write an example, but never over another file."""
     with Path(arguments.config).open("x", encoding="utf-8") as file:
         file.write(read_example(arguments.example))
     if arguments.journal is None:

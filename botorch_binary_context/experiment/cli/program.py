@@ -20,7 +20,7 @@ from botorch_binary_context.errors import is_expected, light_errors
 from botorch_binary_context.experiment.examples import EXAMPLES
 
 PROGRAM = "binary-context"
-#: The exit code of a process that was interrupted, as shells have it.
+#: The exit code of a process that was interrupted, as in shells.
 INTERRUPTED = 130
 
 
@@ -50,7 +50,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         arguments = _make_parser().parse_args(argv)
         with _short_warnings(), light_errors():
             _load(arguments.command)(arguments)
-        sys.stdout.flush()  # a full disk is to be noticed here, not at exit
+        sys.stdout.flush()  # notice a full disk here, not at exit
     except KeyboardInterrupt:
         _complain("interrupted")
         return INTERRUPTED
@@ -77,7 +77,7 @@ def _one_line(text: str) -> str:
 
 
 def _silence_broken_output() -> None:
-    """Python tries to write what is left at exit; once is enough."""
+    """Keep Python from trying to write the rest again at exit."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -105,7 +105,7 @@ def _add_values(parser: _Parser, option: str, description: str) -> None:
 
 
 class _Commands:
-    """The commands, as they are added to a parser one after the other."""
+    """Adds the commands to a parser, one by one."""
 
     def __init__(self, parser: _Parser) -> None:
         self._commands = parser.add_subparsers(required=True, metavar="COMMAND")

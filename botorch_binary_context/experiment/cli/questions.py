@@ -28,7 +28,8 @@ def ask(arguments: argparse.Namespace) -> None:
     r"""Show the next trial, or the next ones.
 
     Args:
-        arguments: The journal, given contexts, and how many trials if not one.
+        arguments: The journal, given contexts, and the number of trials if it is not
+            one.
     """
     with Experiment.open(arguments.journal) as experiment:
         names = {c.name: c for c in experiment.settings.space.contexts}

@@ -18,7 +18,7 @@ def describe_summary(best: Recommendation, data: Mapping[str, Any]) -> list[str]
 
     Args:
         best: The recommendation.
-        data: What :func:`.summarize` makes of it.
+        data: Its summary, from :func:`.summarize`.
     """
     lines = describe_best(best)
     estimate, loss, at = data["success_probability"], data["expected_loss"], data["at"]
@@ -67,7 +67,8 @@ def describe_threshold(
     Args:
         name: The name of the context.
         threshold: The median and the ends of the interval, None if out of range.
-        at: The parameters it is told for, as far as they are not the recommended ones.
+        at: The parameters for which it holds, as far as they differ from the
+            recommended ones.
 
     Returns:
         A line.

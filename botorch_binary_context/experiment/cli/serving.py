@@ -25,7 +25,7 @@ def serve(arguments: argparse.Namespace) -> None:
     r"""Serve experiments until the program is interrupted.
 
     Args:
-        arguments: The journals, the page, and where the server is to be.
+        arguments: The journals, the page, and the address of the server.
     """
     _check_extra()
     from botorch_binary_context.web.lab import Lab
@@ -64,7 +64,7 @@ def serve_demo(arguments: argparse.Namespace) -> None:
     num_letters = OPTOTYPES[page.optotypes]
     stop = Stop(answers=arguments.trials)
     settings = replace(demo_settings(num_letters), stop=stop)
-    place = find_place(port=arguments.port)  # before there is a file
+    place = find_place(port=arguments.port)  # before a file is made
     with place.socket, tempfile.TemporaryDirectory() as folder:
         journal = arguments.journal or Path(folder) / "demo.journal"
         Experiment.create(journal, settings).close()
@@ -79,7 +79,7 @@ def announce_and_serve(arguments: argparse.Namespace, lab: Lab, place: Place) ->
     Args:
         arguments: Whether to print JSON and to open the browser.
         lab: The experiments.
-        place: Where the server is to be.
+        place: The address of the server.
     """
     from botorch_binary_context.web.guard import Role
     from botorch_binary_context.web.server import serve

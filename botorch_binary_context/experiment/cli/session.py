@@ -26,8 +26,8 @@ def run(arguments: argparse.Namespace) -> None:
     r"""Ask and read answers until someone quits.
 
     Args:
-        arguments: The journals, the order of their turns, and after how many answers to
-            stop.
+        arguments: The journals, the order of their turns, and the number of answers to
+            stop after.
     """
     with ExitStack() as stack:
         experiments = [
@@ -44,12 +44,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def take_turns(experiments: Sequence[Experiment], order: str) -> Iterator[Experiment]:
-    r"""Whose turn it is, again and again.
+    r"""Take turns without end.
 
     Args:
         experiments: The experiments.
-        order: "turn" for the order they were given in; "random" for a new order in
-            each round.
+        order: "turn" for the order in which they were given; "random" for a new order
+            in each round.
 
     Yields:
         The experiments.
@@ -70,7 +70,7 @@ class Session:
         r"""
         Args:
             experiments: The experiments.
-            ahead: Where to compute what may be asked next.
+            ahead: The thread pool that computes possible next questions in advance.
         """
         self._named = len(experiments) > 1
         self._ahead = ahead
@@ -78,12 +78,13 @@ class Session:
 
     @property
     def num_answers(self) -> int:
-        """How many answers were given and not taken back."""
+        """The number of answers that were given and not taken back."""
         return len(self._answered)
 
     def is_over(self, experiment: Experiment) -> bool:
-        r"""Say so if an experiment has met one of its stopping criteria. Criteria that
-        need a recommendation are checked at every fifth answer.
+        r"""Say so if an experiment has met one of its stopping criteria.
+
+        Criteria that need a recommendation are checked at every fifth answer.
 
         Args:
             experiment: The experiment.
@@ -150,11 +151,11 @@ class Session:
 
 
 def _read_words(words: Sequence[str], besides: Sequence[str]) -> list[str]:
-    """One of some words, and perhaps others; the end of the input means the last.
+    """Read one of some words, and perhaps more; the end of the input means the last.
 
     Args:
         words: The words, each of which can be typed by its first letters.
-        besides: Those that can be typed behind an answer.
+        besides: Words that can be typed after an answer.
     """
     short = _shorten(words)
     prompt = ", ".join(

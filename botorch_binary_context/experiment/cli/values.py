@@ -14,7 +14,7 @@ from botorch_binary_context.errors import InputDataError
 def parse_values(
     option: str, pairs: Sequence[str], variables: Mapping[str, Any]
 ) -> dict[str, Any]:
-    r"""Values of variables. They load torch, unless there are none.
+    r"""Read values of variables; this loads torch unless there are none.
 
     Args:
         option: The option, for the message.
@@ -30,7 +30,7 @@ def parse_values(
 
 
 def parse_notes(option: str, pairs: Sequence[str]) -> dict[str, Any]:
-    r"""Numbers and texts by free names.
+    r"""Read numbers and texts with free names.
 
     Args:
         option: The option, for the message.
