@@ -58,7 +58,7 @@ from botorch_binary_context.sampling.random_products import (
     random_product_features,
 )
 
-# How many times the most features of one stationary kernel a product of them may have.
+# A product of kernels may have this many times the features of one stationary kernel.
 MOST_PRODUCTS = 4
 
 
@@ -70,8 +70,8 @@ class FeatureOptions:
         bounds: The ``2 x d`` box in which they are used; without one, stationary
             kernels get random Fourier features.
         dim: The number of columns.
-        max_features: The most Hilbert-space features of a stationary kernel, and the
-            number of its random ones.
+        max_features: The maximum number of Hilbert-space features of a stationary
+            kernel, and the number of its random ones.
     """
 
     bounds: Tensor | None
@@ -97,7 +97,7 @@ def kernel_features(kernel: Kernel, options: FeatureOptions) -> Features:
     Args:
         kernel: A stationary kernel (squared exponential or Matérn), a context kernel,
             or a scaling, sum or product of such.
-        options: Where and how well the features are to approximate the kernel.
+        options: Where the features approximate the kernel, and how many there may be.
 
     """
     active_dims: Any = kernel.active_dims
@@ -213,7 +213,7 @@ def _additive(kernel: AdditiveContextKernel, options: FeatureOptions) -> Feature
 
 
 def _column(kernel: ColumnKernel, options: FeatureOptions) -> Features:
-    """What is shared, and what is own times features of the column."""
+    """Features of the shared part, and of the own part times those of the column."""
     columns = torch.arange(options.dim, device="cpu")
     column, rest = (options.select(part.tolist()) for part in kernel.split(columns))
     shared = kernel_features(kernel.shared_kernel, rest)
@@ -241,7 +241,7 @@ def _peaks(kernel: PeakKernel, options: FeatureOptions) -> Features:
     return ComputedFeatures(kernel.features, kernel.num_features)
 
 
-# Kernels with exact features: few by themselves but many in products.
+# Kernels with exact features: few on their own, but many in products.
 _EXACT = (PeriodicKernel, CategoryKernel)
 _MAKERS: dict[type[Kernel], Callable[[Any, FeatureOptions], Features]] = {
     RBFKernel: _stationary,

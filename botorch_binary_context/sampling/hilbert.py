@@ -29,7 +29,7 @@ from botorch_binary_context.sampling.basis import (
 # The boundary lies this many lengthscales outside the box: the mirror images of a point
 # that the boundary condition brings in are then correlated by less than 1e-3.
 MARGIN = {0.5: 3.5, 1.5: 2.7, 2.5: 2.5, math.inf: 1.9}
-# Frequencies (times lengthscale) beyond which a thousandth of the variance lies.
+# A thousandth of the variance lies beyond these frequencies (times lengthscale).
 CUTOFF = {0.5: 640.0, 1.5: 13.0, 2.5: 6.9, math.inf: 3.3}
 MISSING_MASS = 2e-3
 MAX_CANDIDATES = 200_000
@@ -161,7 +161,7 @@ def hilbert_features(
     Args:
         kernel: A squared exponential or Matérn kernel.
         bounds: The ``2 x d`` box in which the features are used.
-        max_features: The most features.
+        max_features: The maximum number of features.
 
     Returns:
         The features, or None if the box takes more than ``max_features`` of them.
@@ -170,7 +170,7 @@ def hilbert_features(
     d = bounds.shape[-1]
     lengthscale = kernel.lengthscale.detach().expand(*kernel.batch_shape, 1, d)
     flat = lengthscale.reshape(-1, d)
-    if not flat.numel():  # of no experiments
+    if not flat.numel():  # an empty batch
         return None
     L = (bounds[1] - bounds[0]) / 2 + MARGIN[nu] * flat.amax(dim=0)
     counts = (2 * L * CUTOFF[nu] / (math.pi * flat.amin(dim=0))).ceil().long().tolist()

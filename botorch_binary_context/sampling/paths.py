@@ -31,7 +31,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.sampling.basis import Features, weighted_sum
 from botorch_binary_context.sampling.features import FeatureOptions, kernel_features
 
-# In units of the noise of a trial, which is one.
+# The noise of exact paths, in units of the noise of a trial, which is one.
 PATH_NOISE = 0.03
 NUM_CONTRASTS = 256
 MAX_CORNER_DIM = 12  # of boxes with few enough corners to transform each of them
@@ -129,7 +129,8 @@ def draw_sample_paths(
         bounds: The ``2 x d`` box in which the paths are evaluated. Within it, the
             prior has Hilbert-space features; without it, or in many dimensions, random
             Fourier features.
-        max_features: The most features of each stationary part of the kernel.
+        max_features: The maximum number of features of each stationary part of the
+            kernel.
         seed: The seed of the draw.
     """
     with torch.no_grad(), manual_seed(seed):
@@ -150,18 +151,19 @@ def draw_exact_paths(
 ) -> PosteriorSamplePaths:
     r"""Draw functions from the true posterior, without a Gaussian approximation.
 
-    Each path passes through a draw of what the training trials observe, by Matheron's
-    rule with a little noise, which keeps it well conditioned where trials are repeated.
+    Each path passes through a draw of the training contrasts, by Matheron's rule with a
+    little noise, which keeps it well conditioned where trials are repeated.
 
     Args:
         model: A model of pass/fail outcomes or duels.
         num_paths: The number of paths. Each has one function for each element of the
             batch of models.
         bounds: The ``2 x d`` box in which the paths are evaluated.
-        max_features: The most features of each stationary part of the kernel.
+        max_features: The maximum number of features of each stationary part of the
+            kernel.
         seed: The seed of the draw.
-        num_contrasts: The number of draws of what the training trials observe, of which
-            the first are used; the model caches as many.
+        num_contrasts: The number of draws of the training contrasts, which the model
+            caches; the first of them are used.
     """
     with torch.no_grad(), manual_seed(seed):
         features, weights = _draw_prior(model, num_paths, bounds, max_features)
@@ -192,17 +194,18 @@ def draw_weight_space_paths(
 
     The two steps of supplement 7.2 of [Fauvel2022contextual]_: latent values at the
     training trials from their approximate posterior, then weights given these values.
-    Away from the data the variance is wrong: it starves with few features and many
-    trials, and is too large where features swing between data. That of
+    Away from the data the variance is wrong: it is far too small with few features and
+    many trials, and too large where features oscillate between data. That of
     :func:`draw_sample_paths` is right.
 
     Args:
         model: A model of pass/fail outcomes or duels.
         num_paths: The number of paths, or the shape of the set of paths.
         bounds: The ``2 x d`` box in which the paths are evaluated.
-        max_features: The most features of each stationary part of the kernel.
-        noise: The standard deviation, relative to the prior's, with which the features
-            meet the latent values.
+        max_features: The maximum number of features of each stationary part of the
+            kernel.
+        noise: The standard deviation, relative to the prior's, of the errors with which
+            the features fit the latent values.
         seed: The seed of the draw.
     """
     with torch.no_grad(), manual_seed(seed):
@@ -252,7 +255,7 @@ def _draw_prior(
 
 
 def _transform_box(model: LatentGP, bounds: Tensor) -> Tensor | None:
-    """A box in the model's coordinates that holds a box; None if that takes long."""
+    """A box in the model's coordinates around a box; None if it takes too long."""
     if bounds.shape[-1] > MAX_CORNER_DIM:
         return None
     for transform in _transforms(model):
@@ -279,7 +282,7 @@ def _draw_training_values(model: LatentGP, sample_shape: torch.Size) -> Tensor:
     K = model.approximation.prior_covariance
     shape = (*sample_shape, K.shape[-1])
     prior = torch.randn(shape, dtype=K.dtype, device=K.device)
-    # Near trials make the matrix singular, which does not disturb this root of it.
+    # Trials near each other make the matrix singular, which this root of it tolerates.
     eigenvalues, eigenvectors = torch.linalg.eigh(K)
     prior = weighted_sum(
         eigenvectors * eigenvalues.clamp_min(0.0).sqrt()[..., None, :], prior

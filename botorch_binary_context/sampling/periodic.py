@@ -24,7 +24,7 @@ from botorch_binary_context.sampling.basis import (
     outer,
 )
 
-# The part of the variance that terms which are left out may have.
+# The part of the variance that omitted terms may have.
 MISSING_MASS = 1e-6
 
 
@@ -77,7 +77,7 @@ def draw_frequencies(kernel: PeriodicKernel, num: int) -> Tensor:
 
     Args:
         kernel: The kernel.
-        num: How many.
+        num: The number of frequencies.
 
     Returns:
         A ``batch_shape x num x d`` tensor.

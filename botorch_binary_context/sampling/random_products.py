@@ -1,5 +1,5 @@
 r"""
-Random features of products of kernels, no more than for a single kernel.
+Random features of products of kernels, as few as for a single kernel.
 
 Using all pairs of the factors' features would multiply their numbers. A product of
 stationary kernels has random frequencies that are the sums of those of its factors; a
@@ -32,13 +32,13 @@ STATIONARY = (RBFKernel, MaternKernel, PeriodicKernel)
 
 
 def can_draw(factors: Sequence[Kernel]) -> bool:
-    r"""Whether random features are known of a product.
+    r"""Whether a product has random features that can be drawn.
 
     Args:
         factors: The kernels.
 
     Returns:
-        Whether they are: frequencies need a stationary factor.
+        Whether it has; frequencies need a stationary factor.
     """
     kinds = [type(_unscaled(factor)) for factor in factors]
     known = all(kind in (*STATIONARY, CategoryKernel) for kind in kinds)
