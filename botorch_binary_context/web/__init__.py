@@ -1,7 +1,7 @@
 r"""
 Experiments in the browser: a server with a JSON interface, and its pages.
 
-It takes the optional packages of the extra ``web``.
+It needs the optional packages of the extra ``web``.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -30,7 +30,7 @@ class Ahead:
     ) -> None:
         r"""Prepare what follows each answer of pending trials.
 
-        What was still to be prepared of the experiment is given up.
+        Earlier requests to prepare questions of the experiment are dropped.
 
         Args:
             experiment: The experiment.
@@ -46,7 +46,7 @@ class Ahead:
             ]
 
     def give_up(self, experiment: Experiment) -> None:
-        r"""Prepare no more, but for a question that is being computed now.
+        r"""Prepare no more questions, except for one that is being computed now.
 
         Args:
             experiment: The experiment.
@@ -74,6 +74,6 @@ class Ahead:
 def _prepare(
     experiment: Experiment, trial_id: int, outcome: str, limits: Limits | None
 ) -> None:
-    # It may have been answered meanwhile; another error will show when it is asked.
+    # The trial may have been answered meanwhile; any other error will appear on asking.
     with suppress(BotorchError):
         experiment.prepare(trial_id, outcome, limits)

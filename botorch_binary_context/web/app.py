@@ -197,10 +197,10 @@ def for_experimenter(handler: Handler) -> Handler:
     r"""Let only the experimenter use a route.
 
     Args:
-        handler: What answers requests.
+        handler: The function that answers requests.
 
     Returns:
-        What answers those of the experimenter and refuses others.
+        A function that answers requests of the experimenter and refuses others.
     """
 
     async def guarded(request: Request) -> Response:

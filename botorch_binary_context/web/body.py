@@ -73,7 +73,7 @@ def _refuse_size() -> NoReturn:
 def _parse(body: bytes) -> dict[str, Any]:
     try:
         content = json.loads(body, parse_constant=_refuse_constant)
-        # Half a character cannot be kept, infinity is no JSON.
+        # Half a character cannot be stored, and infinity is not JSON.
         json.dumps(content, ensure_ascii=False, allow_nan=False).encode()
     except (ValueError, RecursionError):
         raise RefusalError(

@@ -23,9 +23,9 @@ from botorch_binary_context.web.refusals import RefusalError
 
 #: The longest name of a client.
 MAX_NAME = 64
-#: The trials of how many clients are prepared for.
+#: The number of clients for whose trials questions are prepared.
 MAX_AHEAD = 4
-#: How the keys of the metadata begin that say what a client can show.
+#: The beginning of the metadata keys that say what a client can show.
 LIMITS = "limits."
 #: The key of the metadata with a text for participants.
 INSTRUCTIONS = "instructions"
@@ -44,10 +44,10 @@ class Desk:
     ) -> None:
         r"""
         Args:
-            name: What the experiment is called in addresses.
+            name: The name of the experiment in addresses.
             experiment: The experiment.
-            ahead: What prepares questions.
-            ending: When it ends.
+            ahead: Prepares questions in advance.
+            ending: Decides when the experiment ends.
             simulated: A simulated person, whose answer is sent along with each trial.
         """
         self.name = name
@@ -60,7 +60,7 @@ class Desk:
         self._clients: dict[str, None] = {}  # the latest last
 
     def describe(self) -> dict[str, Any]:
-        r"""What a page has to know to show trials.
+        r"""What a page needs to know to show trials.
 
         Returns:
             The kind of experiment, its outcomes and its variables.
@@ -82,10 +82,10 @@ class Desk:
         }
 
     def status(self, client: str | None = None) -> dict[str, Any]:
-        r"""How far the experiment is. Nothing is computed.
+        r"""How far the experiment is, without computing anything.
 
         Args:
-            client: A client whose own trials are counted, too.
+            client: A client whose own trials are also counted.
 
         Returns:
             The numbers of trials by their status, and whether it has ended.
@@ -109,7 +109,7 @@ class Desk:
         return status
 
     def _finished(self, own: list[Trial]) -> str | None:
-        """Why a client is asked no more. Past an end it may answer what is pending."""
+        """Why a client is asked no more; it may still answer what is pending."""
         reason = self.ending.reason
         return None if own and reason != STOPPED else reason
 
@@ -121,7 +121,8 @@ class Desk:
 
         Returns:
             The trial; None with the reason if the experiment has ended. A trial that
-            was pending at an end is still given, unless the experimenter stopped it.
+            was pending when it ended is still given, unless the experimenter stopped
+            it.
         """
         name = _check_client(client)
         with self._asking:
@@ -140,11 +141,12 @@ class Desk:
         return {"trial": self.to_dict(own[0]), "finished": None}
 
     def limit(self, client: str, limits: Any) -> dict[str, Any]:
-        r"""Note what a client can show: its questions keep within it from now on.
+        r"""Note what a client can show; from now on its questions stay within these
+        limits.
 
         Args:
             client: The name of the client.
-            limits: The least and the largest value of contexts by their names; None
+            limits: The smallest and the largest value of contexts, by name; None
                 instead of a value means the bound in the settings.
 
         Returns:
@@ -169,8 +171,8 @@ class Desk:
             client: The name of the client.
             trial_id: The id of a pending trial of the client.
             outcome: The outcome.
-            details: What :meth:`.Logbook.tell` takes of "infeasible", "shown",
-                "reaction_time" and "extra".
+            details: The arguments "infeasible", "shown", "reaction_time" and "extra" of
+                :meth:`.Logbook.tell`, as far as they are given.
 
         Returns:
             The answered trial.
@@ -225,7 +227,7 @@ class Desk:
         return self.status()
 
     def resume(self) -> dict[str, Any]:
-        r"""Ask trials again after :meth:`stop`, or beyond an end of the settings."""
+        r"""Ask trials again after :meth:`stop`, or after the experiment has ended."""
         self.ending.resume()
         return self.status()
 
@@ -251,7 +253,7 @@ class Desk:
         return sent
 
     def _simulate(self, trial: Trial) -> str:
-        """One answer for each trial, however often it is sent."""
+        """The simulated answer, the same however often the trial is sent."""
         if trial.id not in self._simulated_outcomes:
             assert self._simulated is not None
             label = self.experiment.feedback.parse(self._simulated(trial))
@@ -267,7 +269,7 @@ class Desk:
         self._ahead.prepare(self.experiment, urgent)
 
     def _check_own(self, client: str, trial_id: Any) -> None:
-        """A trial that this client may answer."""
+        """Raise an error unless this client may answer a trial."""
         name = _check_client(client)
         is_whole = isinstance(trial_id, int) and not isinstance(trial_id, bool)
         if not is_whole:

@@ -21,7 +21,7 @@ from botorch_binary_context.web.reporter import Reporter
 
 #: The key of the metadata with the reason why no more trials are asked.
 STOPPED = "stopped"
-#: The key of the metadata that says that the ends of the settings do not count.
+#: The metadata key that says that the stopping criteria no longer count.
 CONTINUED = "continued"
 
 
@@ -34,8 +34,8 @@ class Ending:
         r"""
         Args:
             experiment: The experiment.
-            reporter: What computes recommendations.
-            thread: What waits for them.
+            reporter: Computes recommendations.
+            thread: Waits for them.
         """
         self._experiment = experiment
         self._reporter = reporter
@@ -46,13 +46,13 @@ class Ending:
 
     @property
     def max_answers(self) -> int | None:
-        """The number of answers that it ends at, if any."""
+        """The number of answers at which it ends, if any."""
         stop = self._experiment.settings.stop
         return stop.answers if stop is not None and self._ends_count else None
 
     @property
     def reason(self) -> str | None:
-        """Why no more trials are asked: "stopped" or an end; None if they are."""
+        """Why no more trials are asked: "stopped" or a criterion; None if they are."""
         stopped = self._experiment.metadata.get(STOPPED)
         if stopped:
             return stopped if isinstance(stopped, str) else STOPPED
@@ -65,18 +65,18 @@ class Ending:
         self._experiment.describe(**{STOPPED: STOPPED})
 
     def resume(self) -> None:
-        r"""Ask trials again, from then on regardless of stopping criteria."""
+        r"""Ask trials again, regardless of stopping criteria from now on."""
         by_itself = self.reason not in (None, STOPPED)
         more = {CONTINUED: True} if by_itself else {}
         self._experiment.describe(**{STOPPED: None, **more})
 
     def take_back(self) -> None:
-        r"""After an answer was taken back, an end may not be reached any more."""
+        r"""Forget a recorded end, since an answer was taken back."""
         if self.reason not in (None, STOPPED, "answers"):
             self._experiment.describe(**{STOPPED: None})
 
     def look(self) -> None:
-        r"""Look in the background whether an end is reached."""
+        r"""Check in the background whether a stopping criterion is met."""
         experiment = self._experiment
         stop = experiment.settings.stop
         if stop is None or not stop.needs_recommendation or not experiment.num_answers:
@@ -93,7 +93,7 @@ class Ending:
         return not self._experiment.metadata.get(CONTINUED)
 
     def _look(self) -> None:
-        # What fails now is tried again after the next answer.
+        # If this fails, it is tried again after the next answer.
         with suppress(BotorchError, RefusalError, OSError):
             number, reached = self._reporter.find_ends(self._experiment.path)
             if not reached or self.reason is not None:
@@ -103,7 +103,7 @@ class Ending:
                 self._experiment.describe(**{STOPPED: reached[0]})
 
     def wait(self) -> None:
-        r"""Wait until it was looked."""
+        r"""Wait until the check is done."""
         with self._lock:
             looking = self._looking
         if looking is not None:

@@ -2,8 +2,8 @@ r"""
 Who may speak to the server: checked before anything else is done with a request.
 
 A page of another site must not be able to use the server through the participant's
-browser. Its requests have the wrong ``Origin``, or by a changed name service the wrong
-``Host``, and no token.
+browser. Its requests have the wrong ``Origin`` or, if it tampers with name resolution,
+the wrong ``Host``, and no token.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _BASE = (
     "media-src 'self' data: blob:; connect-src 'self'; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'; "
 )
-#: What a page may load: nothing but from this server.
+#: What a page may load: only files from this server.
 POLICY = _BASE + "style-src 'self'; font-src 'self'"
-#: Pages of the experimenter may have styles within their text, and fonts within these.
+#: The experimenter's own pages may have inline styles, and fonts within these.
 FILES_POLICY = _BASE + "style-src 'self' 'unsafe-inline'; font-src 'self' data:"
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -38,7 +38,7 @@ HEADERS = {
 
 
 class Role(Enum):
-    r"""What the holder of a token is."""
+    r"""The role of a token's holder."""
 
     PARTICIPANT = "participant"
     EXPERIMENTER = "experimenter"
@@ -54,7 +54,7 @@ class Access:
     r"""Who may speak to the server.
 
     Attributes:
-        hosts: What the header ``Host`` may be, with the port.
+        hosts: The allowed values of the header ``Host``, with the port.
         origins: Further origins whose pages may use the JSON interface.
         tokens: The token of each role.
     """
@@ -73,7 +73,7 @@ class Access:
             path: Its path.
 
         Returns:
-            The role of who makes it.
+            The role of the client.
         """
         if headers.getlist("host") not in [[host] for host in self.hosts]:
             raise RefusalError(
@@ -96,7 +96,7 @@ class Guard:
     def __init__(self, app: ASGIApp, access: Access) -> None:
         r"""
         Args:
-            app: What allowed requests go to.
+            app: The application that allowed requests go to.
             access: Who may speak to the server.
         """
         self._app = app

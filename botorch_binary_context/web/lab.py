@@ -1,5 +1,5 @@
 r"""
-All that a server works with: experiments, what computes for them, and their pages.
+What a server works with: experiments, their computations and their pages.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ class Lab:
     r"""Some experiments and their pages.
 
     Attributes:
-        desks: The experiments by their names, those of the files without their ending.
+        desks: The experiments by name; the names are those of the files, without
+            extension.
         files: A folder with stimuli and pages of the experimenter's own, or None.
-        ahead: What prepares questions.
-        reporter: What computes recommendations and pictures.
+        ahead: Prepares questions in advance.
+        reporter: Computes recommendations and pictures.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Lab:
         Args:
             paths: The journals.
             page: The page for participants; by default "duel" or "plain".
-            files: A folder whose content is shown to the pages.
+            files: A folder whose content is served to the pages.
             simulated: A simulated person who answers.
         """
         self.files = None if files is None else Path(files)
@@ -99,7 +100,7 @@ class Lab:
         return self.desks[name]
 
     def describe(self, desk: Desk) -> dict[str, Any]:
-        r"""What a page has to know about an experiment.
+        r"""What a page needs to know about an experiment.
 
         Args:
             desk: The experiment.

@@ -1,5 +1,5 @@
 r"""
-Which page shows the trials of an experiment, and what it has to know.
+Which page shows the trials of an experiment, and what it needs to know.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ STATIC = Path(__file__).parent / "static"
 STIMULUS = "stimulus.js"
 #: The pages for participants.
 PAGES = ("eye", "duel", "plain")
-#: What an eye chart shows, and how many there are to choose from.
+#: The symbols of an eye chart, and how many there are to choose from.
 OPTOTYPES = {"sloan": 10, "landolt": 8, "landolt4": 4}
 
 
@@ -45,10 +45,10 @@ class Page:
                 )
 
     def describe(self, settings: Settings) -> dict[str, Any]:
-        r"""What the page has to know, for an experiment that it can show.
+        r"""What the page needs to know, for an experiment that it can show.
 
         Args:
-            settings: What the experiment is.
+            settings: The settings of the experiment.
 
         Returns:
             Plain data.
@@ -101,7 +101,7 @@ def default_page(settings: Settings) -> str:
     r"""The page for an experiment if none is chosen.
 
     Args:
-        settings: What the experiment is.
+        settings: The settings of the experiment.
 
     Returns:
         "duel" or "plain".

@@ -1,5 +1,5 @@
 r"""
-What a request is refused with: a status, a short code for programs, a message.
+Refusals of requests, with a status, a short code for programs and a message.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ class RefusalError(Exception):
     def __init__(self, status: int, code: str, message: str, **more: Any) -> None:
         r"""
         Args:
-            status: The status of HTTP.
+            status: The HTTP status.
             code: A word that programs can compare.
             message: What was expected, and what was given.
-            more: Further fields of the answer, for example the trial as it is.
+            more: Further fields of the response, for example the present state of the
+                trial.
         """
         super().__init__(message)
         self.status = status
@@ -27,6 +28,6 @@ class RefusalError(Exception):
         r"""The refusal as plain data.
 
         Returns:
-            What is sent as JSON.
+            The fields to send as JSON.
         """
         return {"error": {"code": self.code, "message": str(self)}, **self.more}

@@ -1,6 +1,7 @@
 r"""
-Recommendations and pictures, computed in a separate process. They take a second or
-more, and should not delay participants.
+Recommendations and pictures, computed in a separate process.
+
+They take a second or more, and should not delay participants.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Reporter:
         self._connection: Connection | None = None
 
     def recommend(self, path: Path) -> dict[str, Any]:
-        r"""What an experiment recommends.
+        r"""The recommendation of an experiment.
 
         Args:
             path: Its journal.
@@ -57,13 +58,13 @@ class Reporter:
         return self._request("plot", path)
 
     def find_ends(self, path: Path) -> tuple[int, list[str]]:
-        r"""Which ends of an experiment are reached.
+        r"""Find which stopping criteria of an experiment are met.
 
         Args:
             path: Its journal.
 
         Returns:
-            The number of answers that this rests on, and the names of the ends.
+            The number of answers that this is based on, and the names of the criteria.
         """
         return self._request("ends", path)
 
@@ -108,7 +109,7 @@ class Reporter:
 
 
 def _work(connection: Connection) -> None:
-    """Answer requests until the other end is closed, also by a crash."""
+    """Answer requests until the other end is closed, be it by a crash."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(NICENESS)
@@ -130,7 +131,7 @@ def _work(connection: Connection) -> None:
 
 
 class _Subject:
-    """An experiment, and what it recommends, which several reports need."""
+    """An experiment and its recommendation, which several reports need."""
 
     def __init__(self, experiment: Experiment) -> None:
         self.experiment = experiment
@@ -139,7 +140,7 @@ class _Subject:
         self._warnings: list[str] = []
 
     def recommend(self) -> tuple[Recommendation, list[str]]:
-        """What is recommended now, and the warnings about it."""
+        """The present recommendation, and the warnings about it."""
         revision = self.experiment.revision
         if self._best is None or revision != self._revision:
             with warnings.catch_warnings(record=True) as caught:

@@ -19,7 +19,7 @@ from botorch_binary_context.web.app import make_app
 from botorch_binary_context.web.guard import Access, Role, make_token
 from botorch_binary_context.web.lab import Lab
 
-#: Where the server is if nothing else is said: on this machine only.
+#: The default address of the server: on this machine only.
 LOOPBACK = "127.0.0.1"
 PORT = 8765
 MAX_CONNECTIONS = 256
@@ -111,7 +111,7 @@ def _bind(host: str, port: int) -> socket.socket:
 
 
 def _keep_tokens(path: Path) -> dict[Role, str]:
-    """The tokens of a file, which is made if there is none and only its owner reads."""
+    """The tokens of a file; a new file is made if needed, for its owner only."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -142,7 +142,7 @@ def make_server(lab: Lab, place: Place) -> uvicorn.Server:
 
     Args:
         lab: The experiments.
-        place: Where it is to be.
+        place: The address of the server.
     """
     config = uvicorn.Config(
         make_app(lab, place.access),
@@ -162,6 +162,6 @@ def serve(lab: Lab, place: Place) -> None:
 
     Args:
         lab: The experiments.
-        place: Where the server is to be.
+        place: The address of the server.
     """
     make_server(lab, place).run(sockets=[place.socket])
