@@ -33,7 +33,7 @@ class RuleAcquisition(Acquisition):
 
     The options are ``rule``, ``contexts`` (the reference value of each, in the units of
     the model), ``goal`` (stored, in the same units), ``search`` (keyword arguments of
-    ``SearchOptions``), ``seed``, and ``recommends`` to have what is best instead of
+    ``SearchOptions``), ``seed``, and ``recommends`` to get the inferred best instead of
     trials.
     """
 
@@ -42,9 +42,9 @@ class RuleAcquisition(Acquisition):
     ) -> None:
         r"""
         Args:
-            args: Those of ``Acquisition``.
-            torch_opt_config: What Ax knows about the optimization.
-            kwargs: Those of ``Acquisition``.
+            args: The arguments of ``Acquisition``.
+            torch_opt_config: Ax's configuration of the optimization.
+            kwargs: The keyword arguments of ``Acquisition``.
         """
         super().__init__(*args, torch_opt_config=torch_opt_config, **kwargs)
         # Not ``self.X_pending``: Ax leaves out what differs from the fixed features.
@@ -53,7 +53,7 @@ class RuleAcquisition(Acquisition):
         self.pending_rows = None if pending is None else pending[outcome]
 
     def _instantiate_acquisition(self) -> None:
-        """There is none: a rule may have several stages."""
+        """Make none, since a rule may have several stages."""
         self.acqf = None  # pyright: ignore[reportAttributeAccessIssue]
         self.models_used = [self.surrogate.model_name_by_metric]
         self.acq_function_sequence = None
@@ -80,7 +80,7 @@ class RuleAcquisition(Acquisition):
         r"""The box of the trials.
 
         Args:
-            search_space_digest: What the columns are.
+            search_space_digest: Ax's description of the columns.
 
         Returns:
             The box, with the reference contexts of the options.
@@ -103,19 +103,19 @@ class RuleAcquisition(Acquisition):
         r"""Choose trials.
 
         Args:
-            n: The number of arms: of trials, or 2 for the sides of a duel.
-            search_space_digest: What the columns are.
-            inequality_constraints: As of ``optimize_acqf``.
-            equality_constraints: As of ``optimize_acqf``.
+            n: The number of arms: trials, or 2 for the sides of a duel.
+            search_space_digest: Ax's description of the columns.
+            inequality_constraints: As in ``optimize_acqf``.
+            equality_constraints: As in ``optimize_acqf``.
             fixed_features: Columns that are given; a given context is one.
-            rounding_func: Takes rows to such as exist.
+            rounding_func: Rounds rows to values that exist.
             optimizer_options: Must be empty: the effort is an option of the rule.
             candidate_set: Must be None.
             sampling_strategy: Must be None.
 
         Returns:
-            The ``n x d`` arms, and as many zeros and ones: rules have no common scale,
-            and all arms have the same weight.
+            The ``n x d`` arms, ``n`` zeros in place of values, since rules have no
+            common scale, and ``n`` ones, since all arms have the same weight.
         """
         if candidate_set is not None or sampling_strategy is not None:
             raise UnsupportedError(
@@ -174,7 +174,7 @@ class RuleAcquisition(Acquisition):
         constraints: Constraints | None,
         context: Tensor | None,
     ) -> Tensor:
-        """The row of what is best, in the given context or in the reference."""
+        """The row of the inferred best, in the given context or in the reference."""
         goal = load_goal(self.options.get("goal"))
         if isinstance(goal, ThresholdMap):
             raise UnsupportedError(
@@ -192,7 +192,7 @@ class RuleAcquisition(Acquisition):
         return row if constraints is None else constraints.apply(space, row)
 
     def _seed(self, pending: Tensor | None) -> int:
-        """A seed that depends on what was answered and asked, and on nothing else."""
+        """A seed that depends only on the answered and the pending trials."""
         waiting = 0 if pending is None else len(pending)
         answered = self.latent.train_targets.shape[-1]
         return 1000 * self.options.get("seed", 0) + answered + waiting
@@ -204,16 +204,16 @@ def make_constraints(
     inequality_constraints: Inequalities | None,
     equality_constraints: Inequalities | None = None,
 ) -> Constraints | None:
-    r"""What trials may be.
+    r"""The constraints on trials.
 
     Args:
-        digest: What the columns are.
+        digest: Ax's description of the columns.
         fixed: Columns that are given.
-        inequality_constraints: As of ``optimize_acqf``.
-        equality_constraints: As of ``optimize_acqf``; each is two inequalities.
+        inequality_constraints: As in ``optimize_acqf``.
+        equality_constraints: As in ``optimize_acqf``; each becomes two inequalities.
 
     Returns:
-        The constraints; None if all trials of the box may be.
+        The constraints; None if all trials of the box are allowed.
     """
     linear = list(inequality_constraints or ())
     for indices, coefficients, rhs in equality_constraints or ():

@@ -24,8 +24,8 @@ class TrialColumns:
     r"""The columns of trials in the units of Ax's transformed search space.
 
     Attributes:
-        digest: What Ax's adapter says about the columns.
-        contexts: The names of those that are context.
+        digest: The description of the columns by Ax's adapter.
+        contexts: The names of the context columns.
     """
 
     digest: SearchSpaceDigest
@@ -121,8 +121,8 @@ class EncodeColumns(InputTransform):
         r"""
         Args:
             columns: The columns of the trials.
-            harder: Whether contexts are to change their sign.
-            centered: Whether the middle of a context goes to zero. Otherwise zero,
+            harder: Whether to change the sign of contexts.
+            centered: Whether the middle of a context is mapped to zero. Otherwise zero,
                 where a multiplicative context tells nothing, stays zero.
         """
         super().__init__()

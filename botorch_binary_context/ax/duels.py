@@ -54,7 +54,7 @@ def get_next_duels(
 
     Args:
         client: The client of an experiment whose objective is ``pairwise_pref_query``.
-        max_trials: How many.
+        max_trials: The number of duels.
         fixed_parameters: Parameters, or contexts, that are given.
 
     Returns:
@@ -88,7 +88,7 @@ def attach_duel(
     Args:
         client: The client.
         first: The parameters of the first side.
-        second: Those of the second.
+        second: The parameters of the second side.
 
     Returns:
         The index of the trial, which is running.
@@ -170,7 +170,7 @@ def _save(
     trial: Any,
     strategy: GenerationStrategy | None = None,
 ) -> None:
-    """To the database, if the client has one."""
+    """Save a trial to the database, if the client has one."""
     if strategy is not None:
         client._save_generation_strategy_to_db_if_possible(generation_strategy=strategy)
     client._save_or_update_trial_in_db_if_possible(

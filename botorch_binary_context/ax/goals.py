@@ -71,8 +71,8 @@ def load_goal(
     r"""The goal that was stored.
 
     Args:
-        stored: What :func:`store_goal` returned.
-        translate: Takes a context to other units.
+        stored: The result of :func:`store_goal`.
+        translate: Converts a context to other units.
     """
     if stored is None:
         return None

@@ -1,10 +1,10 @@
 r"""
 The package's models as surrogates of Ax.
 
-Ax names the class of a model and tells it what the columns are. What it predicts must
-be on the scale of the metric, so that ``Client.predict`` and outcome constraints such
-as ``"ready >= 0.5"`` mean what they say: for a metric of passes and fails that is the
-probability to pass, for duels the value function.
+Ax names the class of a model and tells it what the columns are. Its predictions must be
+on the scale of the metric, so that ``Client.predict`` and outcome constraints such as
+``"ready >= 0.5"`` mean what they say: for a metric of passes and fails that is the
+probability of passing, for duels the value function.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from botorch_binary_context.models import (
 )
 from botorch_binary_context.models.latent_gp import LatentGP
 
-#: With fewer answers, hyperparameters stay as the priors have them.
+#: With fewer answers, hyperparameters stay at their prior values.
 MIN_ANSWERS = 10
 
 
 @dataclass(frozen=True)
 class ModelOptions:
-    r"""What a model assumes, as Ax stores it.
+    r"""The assumptions of a model, as Ax stores them.
 
     Attributes:
         contexts: The names of the contexts.
         kernel: What a context does, as in an experiment's settings: "additive",
             "multiplicative" or "product"; None without contexts.
-        priors: What is expected of lengthscales: "pooled" or "separate".
+        priors: The priors of lengthscales: "pooled" or "separate".
         guess_rate: The probability of passing a test that is too hard.
         lapse_rate: The probability of failing a test that is too easy.
         harder: Whether tests become harder as contexts rise, instead of easier.
@@ -105,7 +105,7 @@ class ModelOptions:
 
 
 class PassProbabilityModel(Model):
-    r"""A model of passes and fails that predicts the probability to pass.
+    r"""A model of passes and fails that predicts the probability of passing.
 
     Attributes:
         latent: The model of the latent performance.
@@ -142,7 +142,7 @@ class PassProbabilityModel(Model):
         observation_noise: bool | Tensor = False,
         posterior_transform: PosteriorTransform | None = None,
     ) -> Posterior:
-        r"""The posterior of the probability to pass, or of outcomes.
+        r"""The posterior of the probability of passing, or of outcomes.
 
         Args:
             X: A ``batch_shape x q x d`` tensor.
@@ -211,7 +211,7 @@ def construct_pass_model(
         botorch_model_class: The class.
         model_config: The options of the model.
         dataset: The trials and their outcomes.
-        search_space_digest: What the columns are.
+        search_space_digest: Ax's description of the columns.
         surrogate: Not used.
 
     Returns:
@@ -236,8 +236,8 @@ def construct_preference_model(
     Args:
         botorch_model_class: The class.
         model_config: The options of the model.
-        dataset: The duels and what was preferred.
-        search_space_digest: What the columns are.
+        dataset: The duels and their outcomes.
+        search_space_digest: Ax's description of the columns.
         surrogate: Not used.
     """
     options = ModelOptions(**model_config.model_options)
@@ -262,7 +262,7 @@ def learn_hyperparameters(
 
     Args:
         model: The model.
-        mll_class: Not used; it is that of the package.
+        mll_class: Not used; the package's own class takes its place.
         mll_options: Not used.
     """
     latent = latent_model(model)

@@ -1,5 +1,5 @@
 r"""
-What is best, as the model of an Ax experiment sees it.
+The inferred best parameters of an Ax experiment.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def recommend(
 
     Returns:
         The parameters, with the contexts at their references, and the mean and standard
-        error of each metric there: of the probability to pass, or, for duels, of the
+        error of each metric there: of the probability of passing or, for duels, of the
         value function.
 
     Example:

@@ -87,8 +87,8 @@ def generation_strategy(
 
     It is for experiments with one objective of a single bit: a metric that is 1 for a
     pass and 0 for a fail, or, for duels, Ax's metric ``pairwise_pref_query`` of batch
-    trials of two arms (:func:`~botorch_binary_context.ax.duels.get_next_duels`). What
-    cannot be expressed is refused when the first trial is asked.
+    trials of two arms (:func:`~botorch_binary_context.ax.duels.get_next_duels`).
+    Experiments that the rules cannot handle are refused when the first trial is asked.
 
     Args:
         rule: The name of a rule of ``BINARY_RULES`` or ``DUEL_RULES``.
@@ -106,9 +106,9 @@ def generation_strategy(
         lapse_rate: The rate of fails of a test that is too easy.
         harder: Whether tests become harder as contexts rise, instead of easier.
         inference: "expectation propagation" or "laplace".
-        initial_trials: How many quasi-random trials there are before the rule chooses.
+        initial_trials: The number of quasi-random trials before the rule takes over.
         search: The effort of the rule's searches.
-        seed: The seed of what is random.
+        seed: The seed of all random choices.
 
     Returns:
         The strategy, for ``Client.set_generation_strategy`` or
@@ -194,7 +194,7 @@ def _make_surrogate(options: ModelOptions, duels: bool) -> SurrogateSpec:
     """The surrogate of the objective."""
     config = model_config(options, duels)
     if duels:
-        # Ax takes its own model for duels unless theirs is named.
+        # Ax uses its own model for duels unless another one is named.
         return SurrogateSpec(
             model_configs=[config], metric_to_model_configs={PREFERENCE: [config]}
         )
@@ -205,7 +205,7 @@ def model_config(options: ModelOptions, duels: bool) -> ModelConfig:
     r"""What Ax needs to know to make a model.
 
     Args:
-        options: What the model assumes.
+        options: The assumptions of the model.
         duels: Whether the trials are duels.
     """
     stored = asdict(options)
@@ -224,7 +224,7 @@ def _two_nodes(
     rule_kwargs: dict[str, Any],
     enough: MinTrials,
 ) -> GenerationStrategy:
-    """Quasi-random trials, and then others."""
+    """A strategy of quasi-random trials, and then others."""
     first = GenerationNode(
         FIRST_NODE,
         [GeneratorSpec(Generators.SOBOL, generator_kwargs=first_kwargs)],
@@ -247,14 +247,14 @@ def feasibility_strategy(
     r"""Ax's own optimization of measured objectives, with constraints of a single bit.
 
     The metrics that are named are 1 where a trial was feasible and 0 where it was not.
-    Their model is a ``BinaryGP``, which predicts the probability to be feasible, so an
-    outcome constraint is one of probabilities: ``"ready >= 0.8"``. All other metrics
+    Their model is a ``BinaryGP``, which predicts the probability of being feasible, so
+    an outcome constraint limits a probability: ``"ready >= 0.8"``. All other metrics
     are modeled by Ax's default, and Ax chooses the acquisition function. Where a trial
     is not feasible, other metrics may be missing.
 
     Args:
         metrics: The names of the metrics that are 0 or 1.
-        initial_trials: How many quasi-random trials there are.
+        initial_trials: The number of quasi-random trials.
         guess_rate: The rate of ones where a trial is not feasible at all.
         lapse_rate: The rate of zeros where it is.
         seed: The seed of the quasi-random trials.
@@ -282,7 +282,7 @@ def feasibility_strategy(
         "surrogate_spec": surrogate,
         "transforms": [*MBM_X_trans, Derelativize],
     }
-    # Of trials that are not feasible, Ax does not count those without an objective.
+    # Ax does not count infeasible trials without an objective.
     enough = MinTrials(
         threshold=initial_trials,
         transition_to=RULE_NODE,

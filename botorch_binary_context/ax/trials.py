@@ -1,5 +1,5 @@
 r"""
-What an Ax experiment must be like, and how its trials become those of the package.
+Checks of Ax experiments, and the conversion of their trials.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ FIRST_NODE, RULE_NODE = "Sobol", "Rule"
 class ContextTrials(Transform):
     r"""The last of the transforms: trials in a context, alone or as duels.
 
-    It refuses experiments that the package's rules cannot express before the first
-    trial is asked, gives the two sides of quasi-random duels the same context, and
-    passes the reference contexts and the goal to the rule, in the units of the model.
-    Its configuration has ``contexts`` (reference values by name), ``goal`` (stored) and
+    It refuses experiments that the package's rules cannot handle before the first trial
+    is asked, gives the two sides of quasi-random duels the same context, and passes the
+    reference contexts and the goal to the rule, in the units of the model. Its
+    configuration has ``contexts`` (reference values by name), ``goal`` (stored) and
     ``duels``.
     """
 
