@@ -24,7 +24,7 @@ from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.experiment.variables import Context, Real, Value
 from botorch_binary_context.likelihoods.rates import rate_as_float
 
-#: The names of passing and failing if nothing else is said.
+#: The default names of passing and failing.
 OUTCOMES = {"response": ("Yes", "No")}
 
 
@@ -56,8 +56,8 @@ class QuestPlusExperiment:
         r"""
         Args:
             experiment: An experiment with pass/fail outcomes.
-            outcome_domain: The name of the outcome with its two values, that of passing
-                first.
+            outcome_domain: The name of the outcome with its two values, the one for
+                passing first.
         """
         if not isinstance(experiment.feedback, PassFail):
             raise UnsupportedError(
@@ -80,21 +80,21 @@ class QuestPlusExperiment:
         journal: str | Path | None = None,
         seed: int | None = None,
     ) -> Self:
-        r"""Begin an experiment with domains as those of questplus.
+        r"""Begin an experiment with domains like those of questplus.
 
         Args:
             stim_domain: The values of each stimulus dimension that can be shown.
             param_domain: Only "lower_asymptote" and "lapse_rate" are used: the means of
                 their values are the guess and the lapse rate. Estimated parameters need
                 no domain.
-            outcome_domain: The name of the outcome with its two values, that of passing
-                first.
+            outcome_domain: The name of the outcome with its two values, the one for
+                passing first.
             context: The stimulus dimension that makes tests harder, by default the
                 first. The others are parameters.
             harder: "down" if tests are harder where it is smaller, or "up".
             journal: The file to keep the answers in; by default one that is deleted
                 with the object.
-            seed: The seed of what is random; by default a new one.
+            seed: The seed of all random choices; by default a new one.
         """
         first = next(iter(stim_domain)) if context is None else context
         if first not in stim_domain:
@@ -143,7 +143,7 @@ class QuestPlusExperiment:
 
         Args:
             stim: What was shown, which may differ from :attr:`next_stim`.
-            outcome: The value of the outcome by its name.
+            outcome: The name of the outcome with its value.
         """
         label = self._parse(outcome)
         if self._asked is None:
@@ -167,8 +167,8 @@ class QuestPlusExperiment:
     def param_estimate(self) -> dict[str, Any]:
         """The estimates by their names.
 
-        "mean" is the mean threshold, "sd" how far the context is from there to where
-        success is a standard deviation less probable, "lower_asymptote" and
+        "mean" is the mean threshold, "sd" the distance in the context from there to
+        where success is one standard deviation less probable, "lower_asymptote" and
         "lapse_rate" are as they were given, or learned; the best parameters have their
         own names.
         """
@@ -210,7 +210,7 @@ class QuestPlusExperiment:
         r"""The settings and the answers as JSON.
 
         Returns:
-            What :meth:`from_json` takes.
+            The text that :meth:`from_json` takes.
         """
         content = {
             "settings": self.experiment.settings.to_dict(),
@@ -225,7 +225,7 @@ class QuestPlusExperiment:
         r"""An experiment with the settings and the answers of another one.
 
         Args:
-            data: What :meth:`to_json` gave.
+            data: The result of :meth:`to_json`.
             journal: The file to keep the answers in; by default one that is deleted
                 with the object.
         """

@@ -23,8 +23,8 @@ from botorch_binary_context.experiment.space import NamedSpace
 from botorch_binary_context.experiment.stopping import Stop
 from botorch_binary_context.experiment.variables import Context, Integer, Real, Value
 
-#: The rules that stand for acquisition functions that learn about a level; for others
-#: the default rule is taken, which looks for the maximum.
+#: The rules that replace acquisition functions that learn about a level; others are
+#: replaced by the default rule, which looks for the maximum.
 RULES = {
     "EAVC": "map-eavc",
     "GlobalMI": "map-mi",
@@ -47,13 +47,13 @@ Sections = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Configuration:
-    r"""What a configuration file of AEPsych says.
+    r"""The content of a configuration file of AEPsych.
 
     Attributes:
-        text: The file.
+        text: The text of the file.
         sections: The values of its keys by section, as texts.
         settings: The settings of the experiment.
-        names: The names of all of AEPsych's parameters, in their order.
+        names: The names of all of AEPsych's parameters, in order.
         fixed: The values of those that never change, by their names.
         strategies: The names of the strategies, each with its number of trials.
     """
@@ -74,7 +74,7 @@ def read_configuration(text: str, seed: int | None = None) -> Configuration:
         seed: The seed of the experiment; by default each draws its own.
 
     Returns:
-        What it says.
+        The configuration.
     """
     sections = _parse(text)
     common = sections.get("common", {})
@@ -180,7 +180,7 @@ def _fixed(text: str) -> Value:
 
 
 def _bound(sections: Sections, name: str, index: int, end: str) -> float:
-    """From the section of the parameter, or the list for all of older files."""
+    """A bound, from the parameter's section or, in older files, the common list."""
     section = sections.get(name, {})
     if f"{end}_bound" in section:
         return _number(section, f"{end}_bound", name)
@@ -191,7 +191,7 @@ def _bound(sections: Sections, name: str, index: int, end: str) -> float:
 
 
 def _monotonic(sections: Sections) -> list[int]:
-    """The positions of the parameters that success grows with."""
+    """The positions of the parameters with which success grows."""
     found = [s[key] for s in sections.values() for key in _MONOTONIC_KEYS if key in s]
     return [int(item) for text in found for item in _list(text)]
 
@@ -211,7 +211,7 @@ def _feedback(sections: Sections) -> Feedback:
 
 
 def _rule(sections: Sections, feedback: Feedback) -> str | None:
-    """The rule that stands for the acquisition function of the last strategy."""
+    """The rule that replaces the acquisition function of the last strategy."""
     names = [s["acqf"] for s in sections.values() if "acqf" in s]
     rule = RULES.get(names[-1]) if names else None
     return rule if rule in feedback.rules else None

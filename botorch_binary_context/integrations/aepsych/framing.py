@@ -13,7 +13,7 @@ _SPACE = b" \t\r\n"
 
 
 class FramingError(ValueError):
-    r"""The stream is not one of JSON objects; nothing after it can be understood."""
+    r"""The stream is not one of JSON objects; nothing after that can be understood."""
 
 
 class MessageReader:
@@ -33,7 +33,7 @@ class MessageReader:
             data: The piece.
 
         Returns:
-            The objects that end in it, as text that may still not be JSON.
+            The objects that end in it, as bytes that need not be valid JSON.
         """
         self._buffer += data
         found = []

@@ -1,5 +1,6 @@
 r"""
-What AEPsych's clients ask about a model: its extrema, its values, where it has a value.
+Queries of AEPsych's clients about a model: its extrema, its values, and where it has a
+value.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 
 NUM_POINTS = 2048
 NUM_NEAR = 256
-# How far to look around the best point so far, in shares of the box.
+# How far to look around the best point so far, as fractions of the box.
 REACHES = (0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 
 
@@ -31,8 +32,8 @@ class Query:
         r"""
         Args:
             experiment: The experiment, which has at least one answer.
-            probability_space: Whether values are probabilities of success, else those
-                of the latent function.
+            probability_space: Whether values are success probabilities instead of
+                values of the latent function.
         """
         if probability_space and not experiment.feedback.functional.sees_offset:
             raise UnsupportedError(
@@ -66,10 +67,10 @@ class Query:
     def extremum(
         self, sign: float, fixed: Mapping[str, Value]
     ) -> tuple[float, dict[str, Value]]:
-        r"""The largest or the least value.
+        r"""The largest or the smallest value.
 
         Args:
-            sign: 1 for the largest, -1 for the least.
+            sign: 1 for the largest, -1 for the smallest.
             fixed: The values of the variables that are given.
 
         Returns:
@@ -80,14 +81,14 @@ class Query:
     def inverse(
         self, value: Any, fixed: Mapping[str, Value]
     ) -> tuple[float, dict[str, Value]]:
-        r"""The trial whose value is nearest to one that is given.
+        r"""The trial whose value is nearest to a given one.
 
         Args:
             value: The value.
             fixed: The values of the variables that are given.
 
         Returns:
-            The value that is nearest and where it is.
+            The nearest value and where it is.
         """
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise InputDataError(f"Expected ``y`` to be a number, but got {value!r}.")
@@ -96,7 +97,7 @@ class Query:
     def _search(
         self, score: Callable[[Tensor], Tensor], fixed: Mapping[str, Value]
     ) -> tuple[float, dict[str, Value]]:
-        """All over the box first, and then ever nearer to the best so far."""
+        """Search all over the box first, then closer and closer to the best so far."""
         bounds = self._encoder.context_space.bounds
         width = bounds[1] - bounds[0]
         sobol = SobolEngine(bounds.shape[-1], scramble=True, seed=0)

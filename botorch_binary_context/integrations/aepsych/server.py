@@ -19,7 +19,7 @@ from botorch_binary_context.integrations.aepsych.session import AEPsychSession
 LOOPBACK = "127.0.0.1"
 #: Where AEPsych's clients look for a server.
 PORT = 5555
-# AEPsych's Python client reads no more of an answer.
+# AEPsych's Python client reads only this many bytes of an answer.
 MAX_ANSWER = 4096
 _PIECE = 2**16
 
@@ -74,7 +74,7 @@ class AEPsychEndpoint(socketserver.ThreadingTCPServer):
         """
         try:
             request = json.loads(text)
-        except ValueError as error:  # also if it is no text
+        except ValueError as error:  # also if it is not text
             return {"server_error": repr(error), "message": None}
         with self._lock:
             answer = self.session.answer(request)
@@ -90,7 +90,7 @@ class AEPsychEndpoint(socketserver.ThreadingTCPServer):
 
 class _Connection(socketserver.BaseRequestHandler):
     def handle(self) -> None:
-        """Answer one message after another until the client goes."""
+        """Answer one message after another until the client disconnects."""
         endpoint = cast(AEPsychEndpoint, self.server)
         reader = MessageReader()
         try:
@@ -100,7 +100,7 @@ class _Connection(socketserver.BaseRequestHandler):
         except FramingError as error:
             self._send({"server_error": repr(error), "message": None})
         except OSError:
-            return  # the client has gone
+            return  # the client has disconnected
 
     def _send(self, answer: dict[str, Any]) -> None:
         text = json.dumps(answer)

@@ -1,5 +1,5 @@
 r"""
-What AEPsych's messages do to experiments.
+The effects of AEPsych's messages on experiments.
 
 A message is ``{"type": ..., "message": {...}}`` with one of the types of
 :data:`TYPES`; the answers have the keys of AEPsych's server.
@@ -66,7 +66,7 @@ class AEPsychSession:
         r"""Begin an experiment.
 
         Args:
-            config: AEPsych's configuration of it.
+            config: The text of AEPsych's configuration.
 
         Returns:
             Its number.
@@ -85,13 +85,13 @@ class AEPsychSession:
         return self._strategies[self._current]
 
     def answer(self, request: Any) -> dict[str, Any]:
-        r"""Do what a message says.
+        r"""Carry out a message.
 
         Args:
             request: The message.
 
         Returns:
-            The answer; if it cannot be done, one with the key "server_error".
+            The answer; if that fails, one with the key "server_error".
         """
         try:
             return self._answer(request)
@@ -107,7 +107,7 @@ class AEPsychSession:
                 f"unknown type: {quote(kind)}. Allowed types: {', '.join(TYPES)}"
             )
         message = request.get("message")
-        # Clients send an empty text where there is nothing to say.
+        # Clients send an empty text for a message without content.
         content = dict(message) if isinstance(message, Mapping) else {}
         return TYPES[kind](self, content)
 

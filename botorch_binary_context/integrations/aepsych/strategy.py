@@ -24,7 +24,7 @@ from botorch_binary_context.integrations.aepsych.configuration import (
     read_configuration,
 )
 
-#: The name of the configuration among the metadata of a journal.
+#: The key of the configuration in the metadata of a journal.
 CONFIGURATION = "aepsych_config"
 # Clients may keep numbers in single precision.
 _TOLERANCE = 1e-5
@@ -59,7 +59,7 @@ class Strategy:
 
         Args:
             path: The journal to make.
-            configuration: What it is.
+            configuration: The configuration of the experiment.
         """
         given = configuration.sections.get("metadata", {})
         metadata = {**given, CONFIGURATION: configuration.text}
@@ -73,7 +73,7 @@ class Strategy:
 
     @property
     def _order(self) -> Sequence[str]:
-        """The names of all of AEPsych's parameters, in their order."""
+        """The names of all of AEPsych's parameters, in order."""
         if self._configuration is not None:
             return self._configuration.names
         parts = [part.name for part in self.experiment.settings.space.parts]
@@ -81,7 +81,7 @@ class Strategy:
 
     @property
     def _names(self) -> list[str]:
-        """The names of what varies."""
+        """The names of the parameters that vary."""
         return [name for name in self._order if name not in self._fixed]
 
     @property
@@ -112,7 +112,7 @@ class Strategy:
         return self._configuration.sections
 
     def bounds(self) -> dict[str, list[Any]]:
-        r"""The least and the largest value of each parameter.
+        r"""The smallest and the largest value of each parameter.
 
         Returns:
             The bounds by the names.
@@ -128,7 +128,7 @@ class Strategy:
     # Trials
 
     def num_answers(self) -> int:
-        r"""How many answers there are."""
+        r"""The number of answers."""
         return sum(t.status == "answered" for t in self.experiment.trials)
 
     def _num_asked(self) -> int:
@@ -136,7 +136,7 @@ class Strategy:
         return sum(trial.status != "withdrawn" for trial in asked)
 
     def _current_index(self) -> int:
-        """Which of the strategies is at work, by the number of trials."""
+        """The index of the current strategy, from the number of trials."""
         sizes = [number for _, number in self._strategies]
         done = self._num_asked()
         index = 0
@@ -145,7 +145,7 @@ class Strategy:
         return min(max(index, self._num_finished), len(sizes) - 1)
 
     def current_name(self) -> str:
-        r"""The name of the strategy at work."""
+        r"""The name of the current strategy."""
         return self.strategy_names[self._current_index()]
 
     def finish(self) -> tuple[str, int]:
@@ -159,7 +159,7 @@ class Strategy:
         return self.strategy_names[index], index
 
     def is_finished(self) -> bool:
-        r"""Whether as many trials were asked as there are to be.
+        r"""Whether all planned trials were asked.
 
         Returns:
             Whether it is over.
@@ -174,7 +174,7 @@ class Strategy:
         r"""The next trials.
 
         Args:
-            number: How many.
+            number: The number of trials.
             fixed: The values of contexts that are given.
         """
         given = self._check_fixed(fixed)
@@ -182,7 +182,7 @@ class Strategy:
         return self.to_config([trial.values for trial in trials])
 
     def _check_fixed(self, fixed: Any) -> dict[str, Value]:
-        """What is given, if it can be."""
+        """The given values, if they may be given."""
         contexts = self._contexts
         if isinstance(fixed, Mapping) and set(fixed) <= set(contexts):
             return dict(fixed)
@@ -195,7 +195,7 @@ class Strategy:
         )
 
     def _keys(self, name: str) -> list[str]:
-        """The names that a trial shows a parameter under."""
+        """The names under which a trial shows a parameter."""
         if self._num_sides == 1 or name in self._contexts:
             return [name]
         return [f"{side}.{name}" for side in _SIDES]
@@ -209,7 +209,8 @@ class Strategy:
         r"""Points in AEPsych's form.
 
         Args:
-            points: What is shown in each trial, by our names, or single points.
+            points: The values shown in each trial, by this package's names, or single
+                points.
         """
         config: dict[str, list[Any]] = {}
         order = (
@@ -236,12 +237,12 @@ class Strategy:
 
         Args:
             config: The points that were shown.
-            outcome: Their outcomes: one, a list, or one of these by a name.
+            outcome: Their outcomes: one, a list, or a dictionary with one of these.
             use: Whether the model learns from them.
             extra: What else to note about each of them.
 
         Returns:
-            How many there were.
+            The number of answers.
         """
         points = self._points(config)
         outcomes = self._outcomes(outcome, len(points))
@@ -261,7 +262,7 @@ class Strategy:
         return len(points)
 
     def _rename(self, extra: Mapping[str, Any]) -> dict[str, Any]:
-        """Names that a trial has already get another one."""
+        """Rename extra data whose names a trial already has."""
         taken = {*self._variables, *(f.name for f in fields(Trial))}
         return {(f"aepsych.{k}" if k in taken else k): v for k, v in extra.items()}
 
@@ -287,7 +288,7 @@ class Strategy:
         return labels if self._num_sides == 1 else [1 - label for label in labels]
 
     def _points(self, config: Any) -> list[dict[str, Value]]:
-        """What was shown in each trial, by our names."""
+        """The values shown in each trial, by this package's names."""
         if not isinstance(config, Mapping) or not set(self._names) <= set(config):
             raise InputDataError(
                 f"Expected ``config`` to give values to each of {self._names}, but got "
@@ -328,7 +329,7 @@ class Strategy:
     # Queries
 
     def name_constraints(self, constraints: Any) -> dict[str, Value]:
-        r"""Given values by the names of parameters.
+        r"""The given values, by the names of parameters.
 
         Args:
             constraints: The values by the names or AEPsych's positions.
@@ -346,7 +347,7 @@ class Strategy:
         return {name: v for name, v in named.items() if name not in self._fixed}
 
     def split_points(self, config: Any) -> list[tuple[Values, Values]]:
-        r"""Single points, also of duels, as contexts and parameters.
+        r"""Single points, even if trials are duels, as contexts and parameters.
 
         Args:
             config: The points.

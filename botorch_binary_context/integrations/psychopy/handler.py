@@ -44,16 +44,16 @@ class BinaryContextHandler(SavingHandler):
     Attributes:
         experiment: The experiment.
         name: The name of the loop.
-        nTrials: After how many answers to end, or None.
-        stopInterval: How wide the 5 % to 95 % interval of the threshold has to be at
-            most to end, or None.
+        nTrials: The number of answers after which to end, or None.
+        stopInterval: The largest width of the 5 % to 95 % interval of the threshold at
+            which to end, or None.
         pThreshold: The probability of passing at the threshold, or None for halfway
             between guessing and lapsing.
         extraInfo: A dictionary that is saved with the data.
-        beta: The steepness of who :meth:`simulate` simulates.
-        intensities: What was shown, one entry a trial.
-        data: The results, 1 or 0, one entry a trial.
-        otherData: What else was noted: for each name one entry a trial.
+        beta: The steepness of the person that :meth:`simulate` simulates.
+        intensities: What was shown, one entry per trial.
+        data: The results, 1 or 0, one entry per trial.
+        otherData: What else was noted: for each name, one entry per trial.
         thisTrialN: The number of the trial, from 0; -1 before the first.
         thisTrial: What the trial shows, by the names of the variables.
         finished: Whether the loop has ended; may be set to True to end it.
@@ -85,19 +85,19 @@ class BinaryContextHandler(SavingHandler):
         r"""
         Args:
             experiment: The experiment.
-            nTrials: After how many answers to end; if it is None and neither
-                ``stopInterval`` nor the settings of the experiment say when, the loop
-                ends when :attr:`finished` is set.
+            nTrials: The number of answers after which to end; if it is None and neither
+                ``stopInterval`` nor the settings of the experiment say when to stop,
+                the loop ends when :attr:`finished` is set.
             stopInterval: The largest width of the 5 % to 95 % interval of the threshold
                 at which to end.
             pThreshold: The probability of passing at the threshold; by default halfway
-                between the guess rate and 1 - the lapse rate.
-            extraInfo: What is to be saved with the data.
+                between the guess rate and 1 minus the lapse rate.
+            extraInfo: A dictionary to save with the data.
             name: The name of the loop.
-            autoLog: Kept for PsychoPy.
+            autoLog: Not used; for compatibility with PsychoPy.
             startVal: What to show in the first trial, if there is one variable.
             beta: The steepness of the Weibull function of :meth:`simulate`.
-            isTrials: Kept for PsychoPy.
+            isTrials: Not used; for compatibility with PsychoPy.
         """
         self._experiment: Experiment | None = experiment
         self._path = experiment.path
@@ -145,7 +145,7 @@ class BinaryContextHandler(SavingHandler):
         return self
 
     def __next__(self) -> Intensity:
-        """Go to the next trial. One that was not answered is withdrawn."""
+        """Go to the next trial; one that was not answered is withdrawn."""
         if self.finished:
             self._terminate()
         if self._current is not None:
@@ -220,10 +220,10 @@ class BinaryContextHandler(SavingHandler):
         r"""Write the answer of the trial down. It is on disk when this returns.
 
         Args:
-            result: 1 if the test was passed (of duels, the first side is preferred), 0
-                if it was not.
-            intensity: What was shown if it was not what was asked: a number, also one
-                of NumPy, or a dictionary of the values that differ.
+            result: 1 if the test was passed (in a duel, if the first side is
+                preferred), otherwise 0.
+            intensity: What was shown, if it differs from what was asked: a number (of
+                Python or NumPy), or a dictionary of the values that differ.
         """
         outcome = self.experiment.feedback.parse(result)
         if self._current is None:
@@ -255,7 +255,7 @@ class BinaryContextHandler(SavingHandler):
 
         Args:
             result: The result.
-            intensity: What was shown, if it was not what was asked.
+            intensity: What was shown, if it differs from what was asked.
         """
         self.addResponse(result, intensity)
 
@@ -283,10 +283,10 @@ class BinaryContextHandler(SavingHandler):
     def importData(
         self, intensities: Sequence[Intensity], results: Sequence[Any]
     ) -> None:
-        r"""Add answers from elsewhere; the number of trials grows by as many.
+        r"""Add answers from elsewhere; the number of trials grows accordingly.
 
         Args:
-            intensities: What was shown in each.
+            intensities: What was shown in each trial.
             results: Their results, 1 or 0.
         """
         if len(intensities) != len(results):
@@ -310,7 +310,7 @@ class BinaryContextHandler(SavingHandler):
         r"""Raise the number of trials.
 
         Args:
-            nNewTrials: By how many.
+            nNewTrials: The number of trials to add.
         """
         self.nTrials = (self.nTrials or 0) + nNewTrials
         self._checkFinished()
@@ -332,7 +332,7 @@ class BinaryContextHandler(SavingHandler):
     def _shown(values: Mapping[str, Value]) -> Intensity:
         return next(iter(values.values())) if len(values) == 1 else dict(values)
 
-    # What is known
+    # Estimates
 
     def _distribution(self) -> ThresholdDistribution:
         if self._best is None:
@@ -389,14 +389,15 @@ class BinaryContextHandler(SavingHandler):
         return high - low if getDifference else [low, high]
 
     def recommend(self) -> Recommendation:
-        r"""The best parameters so far, and how sure that is."""
+        r"""The best parameters so far, with their uncertainty."""
         return self.experiment.recommend()
 
     def simulate(self, tActual: float) -> int:
-        r"""The answer of someone with a threshold to this trial, or to the next one.
+        r"""Simulate the answer to this trial, or to the next one, of someone with a
+        threshold.
 
-        The probability of passing is :func:`.weibull` of the context,
-        with :attr:`beta`.
+        The probability of passing is :func:`.weibull` of the context, with
+        :attr:`beta`.
 
         Args:
             tActual: The threshold.
@@ -462,7 +463,7 @@ class BinaryContextHandler(SavingHandler):
 
 
 def _to_plain(value: Any) -> Any:
-    """What a journal can hold: numbers of NumPy become those of Python."""
+    """A value that a journal can hold: NumPy numbers become Python numbers."""
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -472,7 +473,7 @@ def _to_plain(value: Any) -> Any:
 
 
 def _easiness(context: Context, value: float, threshold: float) -> float:
-    """By how much a test is easier than at the threshold, on the scale."""
+    """How much easier a test is than at the threshold, on the scale."""
     if context.scale == "log":
         value = math.log10(value)
         threshold = math.log10(threshold)

@@ -39,28 +39,29 @@ def quest_handler(
 
     Larger intensities are easier, as in QUEST. There is no prior of the threshold: it
     is anywhere between the bounds. Of the arguments of ``QuestHandler``, ``method`` and
-    ``grain`` have no meaning here, since no trial is on a grid or at an estimate.
+    ``grain`` have no meaning here, since trials are neither on a grid nor at an
+    estimate of the threshold.
 
     Args:
         journal: The journal file, which is made if it does not exist and continued
             otherwise.
         startVal: The intensity of the first trial.
-        startValSd: The bounds are three times this from ``startVal`` where ``minVal``,
-            ``maxVal`` and ``range`` do not give them.
+        startValSd: Bounds that ``minVal``, ``maxVal`` and ``range`` do not give are
+            three times this away from ``startVal``.
         pThreshold: The probability of passing at the threshold.
-        nTrials: After how many answers to end.
+        nTrials: The number of answers after which to end.
         stopInterval: The largest width of the 5 % to 95 % interval at which to end.
-        beta: The steepness of who is simulated; that of the model is learned.
+        beta: The steepness of a simulated person; that of the model is learned.
         delta: The share of blind answers.
-        gamma: The probability of passing by a guess.
+        gamma: The probability of passing by guessing.
         range: The width of the bounds around ``startVal``.
-        extraInfo: What is to be saved with the data.
+        extraInfo: A dictionary to save with the data.
         minVal: The lower bound.
         maxVal: The upper bound.
         staircase: Another handler, whose ``intensities`` and ``data`` are imported.
         name: The name of the loop.
-        autoLog: Kept for PsychoPy.
-        seed: The seed of what is random; by default a new one.
+        autoLog: Not used; for compatibility with PsychoPy.
+        seed: The seed of all random choices; by default a new one.
     """
     reach = 3.0 * startValSd if range is None else range / 2.0
     intensity = Context(

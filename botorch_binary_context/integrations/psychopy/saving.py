@@ -24,7 +24,7 @@ class SavingHandler:
     r"""A handler that can be saved as text, Excel file, pickle or JSON.
 
     Attributes:
-        data: The results, one entry a trial.
+        data: The results, one entry per trial.
         extraInfo: A dictionary that is saved with the data, or None.
     """
 
@@ -32,7 +32,7 @@ class SavingHandler:
     extraInfo: dict[str, Any] | None  # noqa: N815
 
     def _table(self) -> Table:
-        """One row a trial."""
+        """The table to save, with one row per trial."""
         raise NotImplementedError
 
     def _content(self) -> dict[str, Any]:
@@ -47,13 +47,13 @@ class SavingHandler:
         fileCollisionMethod: str = "rename",
         encoding: str = "utf-8-sig",
     ) -> Path | int | None:
-        r"""Save a table as text, one row a trial.
+        r"""Save a table as text, with one row per trial.
 
         Args:
             fileName: The name of the file; ".tsv" or ".csv" is added where it is
                 missing.
-            delim: What stands between two values; by default a comma for ".csv" and
-                else a tab.
+            delim: The delimiter between values; by default a comma for ".csv",
+                otherwise a tab.
             matrixOnly: Whether to leave ``extraInfo`` out.
             fileCollisionMethod: "rename", "overwrite" or "fail".
             encoding: The encoding.
@@ -71,7 +71,7 @@ class SavingHandler:
         r"""Print what :meth:`saveAsText` saves.
 
         Args:
-            delim: What stands between two values.
+            delim: The delimiter between values.
             matrixOnly: Whether to leave ``extraInfo`` out.
         """
         self.saveAsText(STDOUT, delim, matrixOnly)
@@ -90,8 +90,8 @@ class SavingHandler:
             fileName: The name of the file; ".xlsx" is added where it is missing.
             sheetName: The name of the sheet.
             matrixOnly: Whether to leave ``extraInfo`` out.
-            appendFile: Whether to add the sheet to a file that exists.
-            fileCollisionMethod: "rename", "overwrite" or "fail", if not.
+            appendFile: Whether to add the sheet to an existing file.
+            fileCollisionMethod: "rename", "overwrite" or "fail", if it is not added.
 
         Returns:
             The path; -1 if there is no answer, and nothing is saved.

@@ -28,10 +28,10 @@ def find_path(file_name: str | Path, extension: str, collision: str) -> Path:
     Args:
         file_name: Its name, with or without the extension.
         extension: The extension, with a dot.
-        collision: What to do if the file is there: "rename", "overwrite" or "fail".
+        collision: What to do if the file exists: "rename", "overwrite" or "fail".
 
     Returns:
-        The path; if it is to be renamed, with a number at the end of its name.
+        The path; if the file is renamed, with a number at the end of its name.
     """
     if collision not in ("rename", "overwrite", "fail"):
         raise InputDataError(
@@ -65,8 +65,8 @@ def write_text(
         table: The table.
         info: Written below it, a line for each name.
         file_name: The name of the file, or "stdout".
-        delim: What stands between two values; by default what the extension says, a
-            comma for ".csv" and else a tab.
+        delim: The delimiter between values; by default a comma for ".csv", otherwise a
+            tab.
         collision: As in :func:`find_path`.
         encoding: The encoding.
 
@@ -103,8 +103,8 @@ def write_excel(
         info: Written below it, a row for each name.
         file_name: The name of the file.
         sheet: The name of the sheet.
-        append: Whether the sheet is added to a file that exists.
-        collision: As in :func:`find_path`, if it is not.
+        append: Whether to add the sheet to an existing file.
+        collision: As in :func:`find_path`, if it is not added.
     """
     try:
         from openpyxl import Workbook, load_workbook

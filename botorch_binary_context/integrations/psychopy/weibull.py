@@ -25,11 +25,12 @@ def weibull(
     ``P(0)`` is the probability at the threshold [Watson1983quest]_.
 
     Args:
-        easiness: ``x``, by how much the test is easier than at the threshold.
+        easiness: ``x``, how much easier the test is than at the threshold.
         beta: The steepness ``b``.
         guess_rate: The probability ``g`` of passing the hardest test.
         lapse_rate: The probability ``l`` of failing the easiest one.
-        threshold_probability: That at the threshold, by default halfway between.
+        threshold_probability: The probability of passing at the threshold, by default
+            halfway between ``g`` and ``1 - l``.
     """
     span = 1.0 - guess_rate - lapse_rate
     share = 0.5
