@@ -1,5 +1,5 @@
 r"""
-Simulated experiments: the benchmark functions and what can be seen of them.
+Simulated experiments: benchmark functions seen through the outcomes of tests.
 
     >>> objective = make_objective("Hartmann 3-D")
     >>> problem = ThresholdContextProblem(objective)

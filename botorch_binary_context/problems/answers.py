@@ -29,8 +29,8 @@ class AnsweringProblem(ContextProblem):
     def __init__(self, problem: ContextProblem, likelihood: OutcomeLikelihood) -> None:
         r"""
         Args:
-            problem: Says how good trials are.
-            likelihood: Says how they are answered.
+            problem: Determines how good trials are.
+            likelihood: Determines how they are answered.
         """
         super().__init__()
         self.problem = problem
@@ -93,14 +93,14 @@ def answer(likelihood: OutcomeLikelihood, contrast: Tensor, noise: Tensor) -> Te
     The same noise gives consistent answers of several kinds, some finer than others.
 
     Args:
-        likelihood: Says how trials are answered.
-        contrast: What they observe of the latent function.
+        likelihood: Determines how trials are answered.
+        contrast: The contrasts of the trials.
         noise: Uniform numbers of the same shape.
 
     Returns:
         Labels, a tensor of the same shape.
     """
-    # Of at least each label but the lowest.
+    # The probability of at least each label, except the lowest.
     above = likelihood.probabilities(contrast)[1:].flip(0).cumsum(dim=0)
     return (noise < above).sum(dim=0).to(contrast)
 
@@ -111,7 +111,7 @@ def name_winners(
     r"""Which of several settings a simulated person names as the best.
 
     Args:
-        problem: Says how good they are.
+        problem: Determines how good they are.
         X: The settings of contests, ``... x n x k x d``.
         generator: The source of randomness, by default torch's.
 

@@ -81,7 +81,7 @@ class ContextProblem(Module, ABC):
         r"""Run tests: draw their outcomes.
 
         Args:
-            X: Trials, as of :meth:`success_probability`.
+            X: Trials, as in :meth:`success_probability`.
             generator: The source of randomness, on the device of ``X``; by default that
                 of the process.
 
@@ -207,8 +207,8 @@ class DuelContextProblem(_MultiplicativeProblem):
 class ThresholdContextProblem(BenchmarkProblem):
     r"""Pass/fail outcomes with ``p(c=1|t,x) = Φ(a (g(x) - t))``, ``t`` from -2 to 3.
 
-    The context is the difficulty of the test: parameters pass those below their
-    performance. So the informative difficulty depends on ``x``, where in
+    The context is the difficulty of the test: parameters pass tests below their
+    performance. So the informative difficulty depends on ``x``, whereas in
     :class:`BinaryContextProblem` it is nearly always ``s = 1``. The reference context
     is 2, a test that only good parameters pass: two standard deviations above the mean
     of ``g``. The matching kernel is ``θ t t' + k(x,x') + constant``. In a duel the

@@ -115,11 +115,12 @@ class RefractionProblem(ContextProblem):
         r"""
         Args:
             slope: The slope ``a`` of the psychometric function, per logMAR.
-            num_alternatives: The number of letters to choose from; the guess rate ``γ``
-                is one of them.
+            num_alternatives: The number of letters to choose from, ``n``; the guess
+                rate ``γ`` is ``1/n``.
             prescription: The sphere and cylinder that give the best acuity,
                 ``batch_shape x 2``.
-            lapse_rate: The rate ``λ`` at which letters that are seen are misnamed.
+            lapse_rate: The rate ``λ`` at which letters are misnamed although they are
+                seen.
             reference_size: The letter size of the reference context.
         """
         super().__init__()

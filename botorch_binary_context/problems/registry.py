@@ -4,8 +4,8 @@ The 34 benchmark functions of [Fauvel2022contextual]_ with their boxes and kerne
 :func:`make_objective` negates a function, so that it is maximized, and scales it to
 mean 0 and variance 1 over its box. The authors' programs first take the logarithm of 17
 of them, those with positive values and a variance above 100, which the paper does not
-say. It makes the optimum infinite where the minimum is 0; ``log1p`` has the same shape
-where values are large and stays finite, and takes its place here.
+mention. The logarithm makes the optimum infinite where the minimum is 0, so ``log1p``
+takes its place here: it has the same shape where values are large, and stays finite.
 
 The paper's table swaps the two variables of Ursem Waves; here they stand in the order
 of the function's definition.
@@ -151,7 +151,7 @@ _TABLE = (
     Benchmark("Trid", Trid, _cube(-4.0, 4.0), SE_ARD),
     Benchmark("Ursem Waves", UrsemWaves, ((-0.9, 1.2), (-1.2, 1.2)), SE_ARD),
 )
-#: The rows of the table by their names, in its order.
+#: The rows of the table by name, in the order of the table.
 BENCHMARKS = {benchmark.name: benchmark for benchmark in _TABLE}
 
 

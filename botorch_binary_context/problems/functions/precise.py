@@ -2,9 +2,9 @@ r"""
 Test functions of BoTorch with all the digits of double precision.
 
 BoTorch gives some optima to four to six decimals, so that a search can end up better
-than the optimum, and none for the Hartmann function of four variables. Its Hartmann and
-Shekel functions keep their coefficients in single precision: values are off by up to
-5e-8. The functions themselves are BoTorch's.
+than the optimum. It gives none for the Hartmann function of four variables. Its
+Hartmann and Shekel functions keep their coefficients in single precision: values are
+off by up to 5e-8. The functions themselves are BoTorch's.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class PreciseHartmann(Hartmann):
         r"""
         Args:
             dim: The number of variables.
-            kwargs: As of ``Hartmann``.
+            kwargs: The arguments of ``Hartmann``.
         """
         super().__init__(dim=dim, **kwargs)
         self._optimal_value = self._optimal_values[dim]
@@ -123,7 +123,7 @@ class PreciseShekel(Shekel):
     def __init__(self, **kwargs: Any) -> None:
         r"""
         Args:
-            kwargs: As of ``Shekel``.
+            kwargs: The arguments of ``Shekel``.
         """
         super().__init__(m=10, **kwargs)
         self._optimal_value = -10.53644315348353
