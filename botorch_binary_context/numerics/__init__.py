@@ -1,3 +1,3 @@
-r"""What makes batches of models fast: covariances, batching, searches, iterations."""
+r"""Tools that make batches of models fast: covariances, batching, searches."""
 
 __all__: list[str] = []

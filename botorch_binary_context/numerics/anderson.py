@@ -11,19 +11,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Relative, so that two differences that are nearly parallel leave a unique solution.
+# Relative to the norms, so that nearly parallel differences leave a unique solution.
 REGULARIZATION = 1e-12
 PATIENCE = 4
 
 
 class AndersonMixing:
-    r"""Anderson's acceleration of ``x ← x + d(x)``, where every column is its own
-    iteration.
+    r"""Anderson's acceleration of ``x ← x + d(x)``, for each column on its own.
 
-    The next ``x`` is that of the combination of the last three ``x + d`` with the
-    smallest ``‖d‖``, as if ``d`` were linear. On a linear problem this is a truncated
-    GMRES method with the plain iteration as its preconditioner. A column whose ``d`` is
-    zero stays where it is.
+    The next ``x`` is the combination of the last three ``x + d`` that would have the
+    smallest ``‖d‖`` if ``d`` were linear. On a linear problem this is a truncated GMRES
+    method with the plain iteration as its preconditioner. A column whose ``d`` is zero
+    stays where it is.
 
     Example:
         >>> mixing = AndersonMixing()
@@ -33,7 +32,7 @@ class AndersonMixing:
 
     def __init__(self) -> None:
         self._last: tuple[Tensor, Tensor] | None = None
-        # Of d, and of x + d; the newest are the last.
+        # Differences of d, and of x + d; the newest come last.
         self._differences: list[tuple[Tensor, Tensor]] = []
 
     def advance(self, x: Tensor, d: Tensor) -> Tensor:
@@ -41,7 +40,7 @@ class AndersonMixing:
 
         Args:
             x: The iterate, ``... x n x C``.
-            d: What the plain iteration would add to it.
+            d: The change that the plain iteration would make.
 
         Returns:
             A ``... x n x C`` tensor.

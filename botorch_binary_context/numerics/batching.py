@@ -48,7 +48,7 @@ def unfold(Z: Tensor, batch: torch.Size, q: int, num_batch: int) -> Tensor:
     r"""``batch_shape x (t q) x m`` to ``t x batch_shape x q x m``.
 
     Args:
-        Z: What was computed from folded points.
+        Z: Values computed from folded points.
         batch: ``t x batch_shape``.
         q: The number of rows of a point.
         num_batch: The number of dimensions of ``batch_shape``.

@@ -34,10 +34,10 @@ from botorch_binary_context.numerics.distances import (
     summed_squares,
 )
 
-# Added to squared distances below a root: its slope stays finite, and times the zero
-# difference of equal points the gradient is the exact zero. For a kernel with a kink
-# there; a smooth one takes the rounding unit, which leaves half the digits of the
-# slope, and so the second derivative at equal points.
+# Added to squared distances before a square root. The slope of the root then stays
+# finite, and multiplied by the zero difference of equal points it gives an exactly zero
+# gradient. This is for kernels with a kink; smooth ones add the rounding unit, which
+# leaves half the digits of the slope, and so the second derivative at equal points.
 ROOT_GUARD = 1e-36
 
 MatrixRule = Callable[[Any, Tensor, Tensor], Tensor]
@@ -93,7 +93,7 @@ def variance(kernel: Kernel, X: Tensor) -> Tensor:
 
 
 def clamp_variance(variance: Tensor) -> Tensor:
-    r"""Variances, not below what GPyTorch allows.
+    r"""Clamp variances to the smallest value that GPyTorch allows.
 
     Args:
         variance: A tensor of any shape.
@@ -106,7 +106,8 @@ def clamp_variance(variance: Tensor) -> Tensor:
 
 
 def raise_variance(covar: Tensor) -> Tensor:
-    r"""Lift variances that rounding took below what GPyTorch allows.
+    r"""Raise variances that rounding took below the smallest value that GPyTorch
+    allows.
 
     Args:
         covar: A ``batch_shape x n x n`` covariance.
@@ -175,7 +176,7 @@ def _matern(kernel: MaternKernel, X1: Tensor, X2: Tensor) -> Tensor:
 
 
 def _one(kernel: RBFKernel | MaternKernel, X: Tensor) -> Tensor:
-    # A function of X, so that its gradient exists (and is zero).
+    # Made a function of X, so that the gradient exists (and is zero).
     ones = 0.0 * X.sum(dim=-1) + 1.0
     if not kernel.batch_shape:
         return ones

@@ -1,9 +1,10 @@
 r"""
 Minimizing many smooth functions of a few variables, each on its own.
 
-A BFGS method in which every function takes its own steps, while one call evaluates all
-of those that are not done. A function that is done leaves, so that the time is that of
-the evaluations which each of them needs, not that of the slowest times their number.
+This is a BFGS method in which every function takes its own steps, while one call
+evaluates all functions that are not done. A function that is done drops out, so the
+time is that of the evaluations that each function needs, not that of the slowest one
+times their number.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Functions = Callable[[Array, Array], tuple[Array, Array]]
 
 SUFFICIENT_DECREASE = 1e-4
 MAX_EVALUATIONS = 200
-# The longest step of any variable, and the shortest that is tried.
+# The longest step of any variable, and the shortest step that is tried.
 LONGEST = 1.0
 SHORTEST = 1e-10
 # The first step, in units of the slope.
@@ -28,13 +29,13 @@ FIRST_STEP = 0.2
 
 @dataclass(frozen=True)
 class Minima:
-    r"""What was found of each function.
+    r"""The minimum of each function.
 
     Attributes:
         x: The minimizers, ``B x p``.
         value: The minima, ``B``.
         is_found: Whether the search ended there, ``B``.
-        num_evaluations: How often each function was evaluated, ``B``.
+        num_evaluations: The number of evaluations of each function, ``B``.
     """
 
     x: Array
@@ -46,16 +47,17 @@ class Minima:
 def minimize_each(
     functions: Functions, begin: Array, bounds: Array, tolerance: float
 ) -> Minima:
-    r"""Minimize every function, from where it begins.
+    r"""Minimize every function from its own starting point.
 
     Args:
-        functions: The functions. Values that are not numbers are stepped back from.
-        begin: ``B x p``, within the bounds.
-        bounds: Those of all variables, ``B x p x 2``.
-        tolerance: How much a function may still hope to gain at its end.
+        functions: The functions. Steps to values that are NaN are shortened.
+        begin: The starting points, ``B x p``, within the bounds.
+        bounds: The bounds of all variables, ``B x p x 2``.
+        tolerance: A search ends when its function is expected to fall by no more than
+            this.
 
     Returns:
-        What was found.
+        The minima.
     """
     state = _Descent.begin(functions, begin, bounds)
     for _ in range(MAX_EVALUATIONS):
@@ -68,7 +70,7 @@ def minimize_each(
 
 @dataclass
 class _Descent:
-    """Where the searches of all functions are."""
+    """The state of the searches of all functions."""
 
     x: Array
     value: Array
@@ -129,7 +131,7 @@ class _Descent:
         self._shorten(active[~accepted], gain[~accepted], expected[~accepted])
 
     def _aim(self, rows: Array) -> Array:
-        """Choose directions that descend within the bounds; what they may gain."""
+        """Choose directions of descent within the bounds; return what they may gain."""
         x = self.x[rows]
         slope = self.slope[rows]
         low, high = np.moveaxis(self.bounds[rows], -1, 0)
@@ -147,7 +149,7 @@ class _Descent:
         return hope
 
     def _shorten(self, rows: Array, gain: Array, expected: Array) -> None:
-        """Shorten steps that failed, to the end of the parabola through all known."""
+        """Shorten failed steps, to the minimum of a parabola through known values."""
         factor = expected / (2 * (expected - gain))
         factor[np.isnan(factor)] = 0.1
         self.size[rows] *= np.clip(factor, 0.1, 0.5)
@@ -168,7 +170,7 @@ def _update(H: Array, step: Array, change: Array, is_first: Array) -> Array:
     length = np.sqrt(_dot(step, step) * _dot(change, change))
     usable = curvature > 1e-10 * length
     curvature = np.where(usable, curvature, 1.0)
-    # The first step tells how large the others should be.
+    # The first step shows how large the others should be.
     scale = curvature / np.where(usable, _dot(change, change), 1.0)
     scaled = scale[:, None, None] * np.eye(H.shape[-1])
     H = np.where((is_first & usable)[:, None, None], scaled, H)

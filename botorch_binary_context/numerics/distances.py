@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# From here on a matrix product is faster than summing over coordinates, and far points
-# are the rule, so that its cancellation does not show.
+# From this dimension on, a matrix product is faster than summing over coordinates, and
+# most points are far apart, so that its cancellation does not matter.
 EXPANSION_DIM = 12
-# Up to here all coordinate differences at once are faster than one after the other.
+# Up to this size, all coordinate differences at once are faster than one by one.
 MAX_DIFFERENCES = 10_000
 
 

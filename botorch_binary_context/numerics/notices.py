@@ -1,8 +1,8 @@
 r"""
 Warnings about results that are less accurate than they should be.
 
-A search that tries many hyperparameters can do without them. ``warnings`` keeps its
-filters for all threads at once; here each thread has a choice of its own.
+A search that tries many hyperparameters can turn them off. The filters of ``warnings``
+apply to all threads at once; here each thread has a switch of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _is_silent = ContextVar("_is_silent", default=False)
 
 
 def warn_of_inaccuracy(message: str) -> None:
-    r"""Issue a ``NumericsWarning``, unless this thread can do without.
+    r"""Issue a ``NumericsWarning``, unless this thread has turned them off.
 
     Args:
         message: What is inaccurate, and by how much.

@@ -23,10 +23,10 @@ from botorch_binary_context.checks import check_number, check_whole
 
 SUFFICIENT_INCREASE = 1e-4
 RELATIVE_GAIN = 1e-10
-# How many times the gain that its quadratic model predicts a climber may hope for.
+# A climber may hope for this many times the gain that its quadratic model predicts.
 OPTIMISM = 10.0
-FIRST_STEP = 0.05  # of the width of the box
-# So many points still fit into the caches of a CPU.
+FIRST_STEP = 0.05  # as a fraction of the box
+# This many points still fit into the caches of a CPU.
 POINTS_AT_ONCE = 2560
 NUMBERS_AT_ONCE = 131_072
 # With fewer points a model spends its time on reading its own matrices.
@@ -34,7 +34,7 @@ FEWEST_AT_ONCE = 256
 # Of many functions: what they have in common is computed once for so many points.
 FEWEST_POINTS = 16
 
-# Far below any value.
+# Forbidden candidates get values this far below zero, far below any other value.
 FORBIDDEN = 1e6
 
 Function = Callable[[Tensor], Tensor]
@@ -42,13 +42,14 @@ Function = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class SearchOptions:
-    r"""How hard to look for a maximum.
+    r"""The effort of a search for a maximum.
 
     Attributes:
         num_restarts: The number of starts of the local search, for each element.
-        raw_samples: The number of quasi-random points the starts are chosen from.
-        max_evaluations: The most evaluations of the local search.
-        relative_gain: It ends when a step gains no more, relative to the value.
+        raw_samples: The number of quasi-random points from which the starts are chosen.
+        max_evaluations: The maximum number of evaluations in the local search.
+        relative_gain: The local search ends when a step gains no more than this,
+            relative to the value.
     """
 
     num_restarts: int = 10
@@ -89,7 +90,8 @@ def maximize(
         options: The effort of the search.
         starts: Further points to start from, ``r' x batch_shape x k``.
         seed: The seed of the quasi-random points.
-        size: How many numbers the function computes for a point, of one element.
+        size: The number of values that the function computes for a point of one
+            element.
 
     Returns:
         The maximizers, ``batch_shape x k``, and the maxima, ``batch_shape``.
@@ -118,7 +120,8 @@ def find_starts(
         batch_shape: The shape of the batch of functions.
         options: The effort of the search.
         seed: The seed of the quasi-random points.
-        size: How many numbers the function computes for a point, of one element.
+        size: The number of values that the function computes for a point of one
+            element.
 
     Returns:
         A ``num_restarts x batch_shape x k`` tensor.
@@ -147,7 +150,7 @@ def maximize_from(
 
     Args:
         function: As in :func:`maximize`.
-        starts: A ``r x batch_shape x k`` tensor.
+        starts: An ``r x batch_shape x k`` tensor.
         bounds: The ``2 x k`` bounds of the box.
         options: The effort of the search.
 
@@ -171,7 +174,7 @@ def draw_points(bounds: Tensor, number: int, seed: int | None) -> Tensor:
 
     Args:
         bounds: The ``2 x k`` bounds of the box; ``k`` may be zero.
-        number: How many.
+        number: The number of points.
         seed: The seed of the scrambling.
 
     Returns:
@@ -187,7 +190,7 @@ def draw_corners(bounds: Tensor, number: int, seed: int) -> Tensor:
 
     Args:
         bounds: The ``2 x k`` bounds of the box; ``k`` may be zero.
-        number: How many to draw; corners that are drawn again are left out.
+        number: The number of draws; corners that are drawn again are left out.
         seed: The seed of the draws.
 
     Returns:
@@ -228,7 +231,7 @@ def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Te
     Args:
         U: The points of :func:`find_starts`, ``n x batch_shape x k``.
         values: Their values, ``n x batch_shape``.
-        num_restarts: How many to choose.
+        num_restarts: The number of points to choose.
         seed: The seed of the points.
 
     Returns:
@@ -256,7 +259,7 @@ def choose_best(points: Tensor, values: Tensor, number: int) -> Tensor:
     Args:
         points: ``n x batch_shape x k`` points.
         values: Their values, ``n x batch_shape``.
-        number: How many to choose at most.
+        number: The maximum number of points to choose.
 
     Returns:
         A ``min(n, number) x batch_shape x k`` tensor, the better first.
@@ -266,11 +269,11 @@ def choose_best(points: Tensor, values: Tensor, number: int) -> Tensor:
 
 
 def avoid(values: Tensor, slack: Tensor) -> Tensor:
-    r"""Values of candidates, all of those that may not be below all others.
+    r"""Values of candidates, with those of forbidden ones moved below all others.
 
     Args:
         values: The values.
-        slack: By how much candidates may be; negative if they may not.
+        slack: The slack of the candidates, negative for forbidden ones.
 
     Returns:
         A tensor of the same shape.
@@ -286,16 +289,17 @@ def climb(
 ) -> tuple[Tensor, Tensor]:
     r"""Climb from every start to a local maximum in the unit cube.
 
-    A projected BFGS method: coordinates at a bound that the gradient presses against
-    are held, steps are projected on the cube and shortened until they ascend enough. A
-    climber whose quadratic model does not reach the best of its competitors, the other
-    starts of the same function, gives up.
+    This is a projected BFGS method: coordinates at a bound that the gradient presses
+    against are held, and steps are projected onto the cube and shortened until they
+    ascend enough. A climber whose quadratic model does not reach the best of its
+    competitors, the other starts of the same function, gives up.
 
     Args:
         function: Maps ``r x ... x k`` points of the unit cube to ``r x ...`` values.
         U: ``r`` starts for each function, ``r x ... x k``.
-        max_evaluations: The most evaluations.
-        relative_gain: A climber ends when a step gains no more, relative to its value.
+        max_evaluations: The maximum number of evaluations.
+        relative_gain: A climber stops when a step gains no more than this, relative to
+            its value.
 
     Returns:
         The best points reached, ``... x k``, and their values, ``...``.
@@ -340,7 +344,7 @@ def _evaluate(function: Function, U: Tensor) -> tuple[Tensor, Tensor]:
         U = U.detach().requires_grad_(True)
         value = function(U)
         (gradient,) = torch.autograd.grad(value.sum(), U)
-    # What is not a number is no maximum, and must not hide one.
+    # NaN is no maximum, and must not hide one.
     value = value.detach().nan_to_num(-torch.inf, torch.inf, -torch.inf)
     return value, gradient
 
@@ -389,7 +393,7 @@ class _Ascent:
     def advance(
         self, function: Function, best: Tensor, relative_gain: float
     ) -> _Ascent:
-        """Try the next step of every climber; ``best`` is what others reached."""
+        """Try the next step of every climber; others have reached ``best``."""
         trial = (self.U + self.size * self.direction).clamp(0.0, 1.0)
         trial = torch.where(self.active, trial, self.U)
         step = trial - self.U
@@ -397,7 +401,7 @@ class _Ascent:
         gain = (value - self.value).unsqueeze(-1)
         expected = _dot(self.gradient, step)
         accepted = (gain >= SUFFICIENT_INCREASE * expected) & (gain >= 0) & self.active
-        # Along held coordinates nothing was learned of the curvature.
+        # Along held coordinates, nothing was learned about the curvature.
         change = (self.gradient - gradient).masked_fill(step == 0, 0.0)
         H = torch.where(accepted.unsqueeze(-1), _update(self.H, step, change), self.H)
         U = torch.where(accepted, trial, self.U)
@@ -413,7 +417,7 @@ class _Ascent:
         return _Ascent(U, reached, gradient, H, direction, size, active)
 
     def _shorter(self, gain: Tensor, expected: Tensor) -> Tensor:
-        """The step at the maximum of the parabola through what is known."""
+        """The step at the maximum of the parabola through the known values."""
         factor = (expected / (2 * (expected - gain))).nan_to_num(nan=0.1)
         return self.size * factor.clamp(0.1, 0.5)
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-# Points tried at once along a line, and how often the line is shortened around where
-# it began if none of them is within.
+# The number of points tried at once along a line, and how often the line is shortened
+# around its start if none of them is within.
 NUM_TRIED = 32
 NUM_SHORTENED = 4
 
@@ -22,16 +22,16 @@ def walk(
 ) -> Tensor:
     r"""Walk at random within a part of a box, by hit-and-run.
 
-    Each step goes to a random point of the part along a line of random direction. Where
-    a walk ends is uniform within the part, about, after enough steps.
+    Each step goes to a random point of the part along a line of random direction. After
+    enough steps, the end of a walk is about uniform within the part.
 
     Args:
         is_within: Maps ``r x batch_shape x k`` points of the box to whether they are
             within the part, ``r x batch_shape``.
         starts: Where the walks begin, ``batch_shape x k``. A walk that begins outside
-            of the part may stay where it is.
+            the part may stay where it is.
         bounds: The ``2 x k`` bounds of the box.
-        num_steps: How many steps.
+        num_steps: The number of steps.
 
     Returns:
         Where the walks end, ``batch_shape x k``.
