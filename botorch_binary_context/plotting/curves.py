@@ -145,14 +145,14 @@ def plot_best_so_far(
     optimum: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    r"""How good the best so far was after each trial.
+    r"""The value of the best so far after each trial.
 
     With repetitions it is their mean, with a band of one standard error. Methods are
     compared by drawing one after the other on the same axes.
 
     Args:
         values: The values, ``iterations`` or ``repetitions x iterations``, shown as
-            they are: what is recommended may become worse.
+            they are: a later recommendation may be worse.
         label: The name of the curve.
         optimum: The largest possible value, shown as a dashed line.
         ax: The axes to draw on, by default those of a new figure.
@@ -229,7 +229,7 @@ def plot_contexts(
 
 
 def _draw_contexts(ax: Axes, contexts: Tensor, outcomes: Tensor | None) -> None:
-    """The contexts of trials in their order, marked by what came out."""
+    """The contexts of trials in order, marked by their outcomes."""
     steps = np.arange(1, len(contexts) + 1)
     heights = to_numpy(contexts)
     ax.plot(steps, heights, zorder=1, color="0.8", linewidth=1)

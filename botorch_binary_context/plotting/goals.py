@@ -1,5 +1,5 @@
 r"""
-What parameters are good at, what is best in which context, and where thresholds are.
+Plots of goals, of the best parameters in each context, and of thresholds.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def plot_goal(
     resolution: int = 64,
     ax: Axes | None = None,
 ) -> Axes:
-    r"""How good parameters are by a goal, along one or two of them.
+    r"""The posterior of a goal along one or two parameters.
 
     Along one parameter it is a curve with a band of two standard deviations, along two
     a filled contour. A star marks the recommended parameters.
@@ -100,8 +100,9 @@ def plot_best_setting(
     Args:
         model: A model of pass/fail outcomes or duels, without batch dimensions.
         space: The box of the trials.
-        parameter: Which parameter, counted without the contexts.
-        context: Which context is along the axis, counted without the parameters.
+        parameter: The index of the parameter, counted without the contexts.
+        context: The index of the context along the axis, counted without the
+            parameters.
         names: The names of the ``d`` columns of a trial.
         resolution: The number of contexts.
         ax: The axes to draw on, by default those of a new figure.
@@ -147,11 +148,11 @@ def plot_threshold_map(
     Args:
         model: A model that includes pass/fail outcomes, without batch dimensions.
         space: The box of the trials, with one context and at least one parameter.
-        level: The success probability, by default half way between guesses and lapses.
+        level: The success probability, by default halfway between guesses and lapses.
         dims: The parameters along the axes, one or two; by default the first two, or
             the only one.
         at: Where the other parameters are held, by default the middle of the box.
-        credible: The probability of the intervals.
+        credible: The probability of each interval.
         num_samples: The number of draws from the true posterior; None for the Gaussian
             approximation.
         names: The names of the ``d`` columns of a trial.
@@ -169,7 +170,7 @@ def plot_threshold_map(
     ax = prepare_axes(ax)
     names = column_names(space, names)
     low, high = space.context_bounds[:, 0]
-    # What is beyond the box is drawn at its edge.
+    # Values beyond the box are drawn at its edge.
     inside = Band(*[curve.clamp(low, high) for curve in band])
     draw_values(ax, cut, inside.center, f"threshold of {names[space.context_dims[0]]}")
     if cut.is_curve:

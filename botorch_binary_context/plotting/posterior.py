@@ -1,5 +1,5 @@
 r"""
-Slices of what a model believes: its latent function and the success probability.
+Slices of a model's posterior: its latent function and the success probability.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def _draw(
     label: str,
     limits: tuple[float, float] | None = None,
 ) -> None:
-    """What the model says, and what it recommends."""
+    """Draw the predictions of the model and its recommendation."""
     draw_values(ax, cut, band.center, label, limits)
     draw_band(ax, cut, band)
     draw_star(ax, cut, cut.space.at_reference(best), band.center, "recommended")

@@ -1,5 +1,5 @@
 r"""
-From what a user asks for to the trials that a model is asked about.
+The trials that a plot evaluates, from the arguments of the user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Values = Tensor | Sequence[float] | float
 
 @contextmanager
 def evaluating(model: LatentGP, space: ContextSpace) -> Iterator[ContextSpace]:
-    r"""Ask a model without gradients, and leave it in the mode it was in.
+    r"""Evaluate a model without gradients, and leave it in the mode it was in.
 
     Args:
         model: The model, without batch dimensions.
@@ -68,7 +68,7 @@ def as_row(values: Values, bounds: Tensor, name: str) -> Tensor:
 def make_trial(
     space: ContextSpace, at: Values | None, context: Values | None
 ) -> Tensor:
-    r"""A trial from what was said of its parameters and of its context.
+    r"""A trial with given parameters and a given context.
 
     Args:
         space: The box of the trials.

@@ -50,7 +50,7 @@ class Slice:
         space: The box of the trials.
         columns: The columns.
         sides: The values of each on the grid.
-        origin: A trial on the slice, which says where the other columns are held.
+        origin: A trial on the slice, which gives the values of the other columns.
         trials: ``g x d`` or, with the second column along the first dimension as in
             an image, ``g x g x d``.
     """
@@ -135,8 +135,8 @@ def draw_values(
         ax: The axes.
         cut: The slice.
         values: The values of its trials.
-        label: What they are.
-        limits: The least and the largest possible value, if they should be visible.
+        label: The name of the values.
+        limits: The smallest and the largest possible value, if they should be visible.
     """
     sides = [to_numpy(side) for side in cut.sides]
     if cut.is_curve:
@@ -176,7 +176,7 @@ def draw_star(ax: Axes, cut: Slice, trial: Tensor, values: Tensor, label: str) -
         cut: The slice.
         trial: The trial, ``d`` numbers.
         values: The values of the trials of the slice.
-        label: What the trial is.
+        label: The name of the trial.
     """
     point = cut.project(trial)
     if cut.is_curve:

@@ -23,7 +23,7 @@ from botorch_binary_context.context import ContextSpace
 
 # The colors of [Okabe2008color]_, without yellow, which is faint on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-# Lines that only give a value to compare with.
+# The style of lines that only mark a value for comparison.
 GUIDE: dict[str, Any] = {"color": "0.4", "linewidth": 1}
 
 # Passed and failed, won, lost and tied: distinguished by shape as well as color, and by
@@ -70,10 +70,10 @@ def shade(
 
 
 def to_numpy(values: Tensor | npt.ArrayLike) -> npt.NDArray[Any]:
-    r"""What matplotlib takes.
+    r"""Convert values to an array for matplotlib.
 
     Args:
-        values: A tensor on any device, or what NumPy makes an array of.
+        values: A tensor on any device, or anything that NumPy converts to an array.
 
     Returns:
         An array.
@@ -110,7 +110,7 @@ def describe(names: Sequence[str], values: Tensor) -> str:
 
     Args:
         names: The names.
-        values: As many numbers.
+        values: One number for each name.
 
     Returns:
         A line of text.
@@ -120,7 +120,7 @@ def describe(names: Sequence[str], values: Tensor) -> str:
 
 
 def describe_probability(opponent: Tensor | None) -> str:
-    r"""What a success probability is the probability of.
+    r"""The label of a success probability.
 
     Args:
         opponent: The parameters that others are compared with, or None.
