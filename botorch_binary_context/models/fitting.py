@@ -30,7 +30,8 @@ from botorch_binary_context.numerics.descent import minimize_each
 FINE = (0, 1)
 # Bounds of the logarithms of hyperparameters that the data do not limit.
 WIDEST_LOG = 12.0
-# The fit of one model in a batch ends when its log evidence can gain no more than this.
+# The fit of one model in a batch ends when its log evidence is expected to gain no more
+# than this.
 HOPE = 1e-5
 
 
