@@ -78,7 +78,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
     trials, *seeds = (int(argument) for argument in sys.argv[1:])
-    find_threshold(2, 0)  # loads what is loaded once
+    find_threshold(2, 0)  # warm-up: loads modules
     start = time.process_time()
     errors = [find_threshold(trials, seed) for seed in seeds]
     seconds = time.process_time() - start

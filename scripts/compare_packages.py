@@ -256,7 +256,7 @@ def seeds(people: int) -> list[int]:
 
 def measure(job: Job, trials: int, people: int) -> tuple[float, float]:
     """The mean error, and the seconds of all trials."""
-    job(6, 0)  # loads what is loaded once
+    job(6, 0)  # warm-up: loads modules
     start = time.process_time()
     errors = [job(trials, seed) for seed in seeds(people)]
     return fmean(errors), time.process_time() - start
@@ -288,7 +288,7 @@ def row(cells: Sequence[str]) -> str:
 def compare(
     trials: int, people: int, aepsych_python: Path | None = None
 ) -> Iterator[str]:
-    """The rows of a table; a package that is not installed has none."""
+    """The rows of a table; packages that are not installed are left out."""
     names = ("job", "package", "trials", "mean error", "ms per trial")
     yield row(names)
     yield row(["---"] * len(names))

@@ -51,7 +51,7 @@ def sample_values(benchmark: Benchmark, num_points: int, seed: int = 0) -> Tenso
 def compute_moments(
     benchmark: Benchmark, num_points: int, seed: int = 0
 ) -> dict[str, dict[str, float]]:
-    r"""Mean and variance of what is to be maximized, before it is scaled.
+    r"""Mean and variance of the function to be maximized, before it is scaled.
 
     Args:
         benchmark: The row of the table.

@@ -1,7 +1,7 @@
 """Draw the picture of the README: what ``make picture`` runs.
 
 It shows the simulated patient of ``make demo``: which letters tell something about a
-lens, and what choosing them is worth. Its letters are large enough for a phone.
+lens, and how much choosing them helps. Its text is large enough for a phone.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def make_notebook(source: Path) -> Any:
 
 
 def execute(notebook: Any) -> None:
-    """Execute a notebook; it takes up the outputs."""
+    """Execute a notebook, and store the outputs in it."""
     with tempfile.TemporaryDirectory() as folder:
         resources = {"metadata": {"path": folder}}
         NotebookClient(

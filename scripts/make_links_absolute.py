@@ -16,7 +16,7 @@ from pathlib import Path
 
 README = Path(__file__).parents[1] / "README.md"
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
-# The text of a link or picture, which may go over lines, and a relative target.
+# The text of a link or picture, which may span lines, and a relative target.
 LINK = re.compile(r"(!?)\[([^\[\]]*)\]\((?![a-z]+:|#)([^)\s]+)\)")
 
 

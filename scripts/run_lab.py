@@ -35,7 +35,7 @@ def run_command(command: str) -> str:
 
 @contextlib.contextmanager
 def typing(words: Iterator[str]) -> Iterator[None]:
-    """Type words where a person would, and show them."""
+    """Type words in place of a person, and show them."""
     before = builtins.input
 
     def read(prompt: str) -> str:
@@ -65,7 +65,7 @@ def _pending(experiment: Experiment) -> list[Trial]:
 
 
 def save(name: str, text: str) -> None:
-    """Keep the output of a step."""
+    """Save the output of a step."""
     (OUTPUT / f"{name}.txt").write_text(text, encoding="utf-8")
 
 

@@ -48,7 +48,8 @@ COPIED = (PACKAGE, "tests", "pyproject.toml")
 KEPT = ROOT / "build" / "mutants"
 #: The folders of tests that may find an error.
 TESTS = ("likelihoods", "inference", "acquisition")
-#: What the forked processes share; importing it is most of the time of a short test.
+#: Modules that the forked processes share; importing them is most of the time of a
+#: short test.
 SHARED = ("torch", "gpytorch", "botorch.models", "mpmath", "scipy.stats")
 #: Replacements that Python refuses, or that only change a type annotation or one
 #: error for another.
@@ -76,7 +77,7 @@ class Record(NamedTuple):
 
 
 def read_places(package: Path) -> list[list[Mutant]]:
-    """What :func:`list_places` lists, which is kept since it takes a while."""
+    """The result of :func:`list_places`, which is cached since it takes a while."""
     kept = KEPT / f"{package.name}.places.json"
     digest = hash_files(sorted(package.rglob("*.py")))
     entry = json.loads(kept.read_text()) if kept.exists() else {}
@@ -183,7 +184,7 @@ def find_statement(original: str, code: str) -> range:
 
 
 class Clock:
-    """A pytest plugin that keeps the CPU time of every test."""
+    """A pytest plugin that records the CPU time of every test."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -202,8 +203,8 @@ class Clock:
 class Chooser:
     """A pytest plugin that runs some tests in an order, each for a limited time.
 
-    A test that takes ten times its CPU time and ten seconds is caught in a loop: the
-    system ends the process.
+    A test that takes more than ten times its usual CPU time plus ten seconds is stuck
+    in a loop: the system ends the process.
     """
 
     def __init__(self, chosen: Sequence[str], seconds: dict[str, float]) -> None:
