@@ -1,1 +1,1 @@
-r"""How fast models and suggestions are, beside peers."""
+r"""How fast models and suggestions are, compared with peers."""

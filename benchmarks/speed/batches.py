@@ -30,7 +30,7 @@ WAITING_DUEL_RULES = ("muc-ald", "eubo-ald")
 
 @dataclass(frozen=True)
 class BatchCost:
-    r"""What one of many experiments costs.
+    r"""The cost of one of many experiments.
 
     Attributes:
         size: The number of experiments at once.
@@ -90,7 +90,7 @@ def _measure_batch(size: int) -> BatchCost:
 
 
 def _cost(model: LatentGP) -> float:
-    model.train()  # forgets what was computed
+    model.train()  # drops what was computed
     box = space().to(model.train_targets)
     start = time.process_time()
     suggest(model.eval(), box, RULE)

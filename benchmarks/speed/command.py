@@ -2,7 +2,7 @@ r"""
 How fast models and suggestions are, as ratios against peers measured in the same run.
 
 ``python -m benchmarks speed`` uses one thread and prints a table of ratios and tables
-of costs; ``--parts`` selects some. The hyperparameters are fixed but where a fit is
+of costs; ``--parts`` selects some. The hyperparameters are fixed except where a fit is
 measured.
 """
 
@@ -48,7 +48,7 @@ def add_command(commands: Any) -> None:
     r"""Add ``speed`` to the command line.
 
     Args:
-        commands: What ``add_subparsers`` returned.
+        commands: The result of ``add_subparsers``.
     """
     parser = commands.add_parser("speed", help="ratios against peers, one thread")
     parser.add_argument(
@@ -224,7 +224,7 @@ def compare_batch(n: int) -> Comparison:
     )
 
 
-#: What makes rows of the table of ratios, by the parts of the command.
+#: Functions that make rows of the table of ratios, by the parts of the command.
 RATIOS: dict[str, Callable[[], Iterable[Callable[[], Comparison]]]] = {
     "models": comparisons,
     "fits": fits.comparisons,
@@ -232,7 +232,7 @@ RATIOS: dict[str, Callable[[], Iterable[Callable[[], Comparison]]]] = {
     "suggestions": suggestions.comparisons,
     "latency": _latency_rows,
 }
-#: What prints a table of its own.
+#: Functions that print a table of their own.
 TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "latency": _print_latency,
     "scale": _print_scale,

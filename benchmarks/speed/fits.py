@@ -2,8 +2,9 @@ r"""
 How fast hyperparameters are learned: rows of the table of speeds.
 
 Both sides learn the same number of hyperparameters of the same kernel from the same
-data and the same start. The time is that until the objective is within ``CLOSE`` of the
-best value that the same search finds, since searches differ in how long they polish.
+data and the same start. The time is measured until the objective is within ``CLOSE`` of
+the best value that the same search finds, since searches differ in how long they polish
+the result.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 
 SIZES = (60, 260, 1000)
 CLOSE = 1e-3
-# Data sets of the smallest size: how many evaluations a search takes is luck.
+# The number of data sets of each size, since the number of evaluations varies.
 REPEATS = {60: 8, 260: 3}
 
 Trace = list[tuple[float, float]]
@@ -58,7 +59,7 @@ def fit(model: LatentGP, trace: Trace | None = None) -> None:
 
     Args:
         model: The model.
-        trace: Gets the times and the objectives of all evaluations.
+        trace: Filled with the times and the objectives of all evaluations.
     """
     mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
     if trace is None:
@@ -82,7 +83,7 @@ def time_until_close(search: Callable[[Trace], object]) -> float:
     r"""The processor time until an objective is close to the best that is found.
 
     Args:
-        search: A search that writes down its evaluations.
+        search: A search that records its evaluations.
 
     Returns:
         The time in seconds.
@@ -120,7 +121,7 @@ def fit_sklearn(X: np.ndarray, Y: np.ndarray, trace: Trace) -> None:
     Args:
         X: The trials.
         Y: Their outcomes.
-        trace: Gets the times and the objectives of all evaluations.
+        trace: Filled with the times and the objectives of all evaluations.
     """
 
     def optimize(objective: Any, theta: np.ndarray, bounds: np.ndarray) -> Any:

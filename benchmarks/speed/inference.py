@@ -1,5 +1,5 @@
 r"""
-How fast ways of inference are, and what stands on them: rows of the table of speeds.
+How fast ways of inference are, and what builds on them: rows of the table of speeds.
 """
 
 from __future__ import annotations

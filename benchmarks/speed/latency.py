@@ -39,7 +39,7 @@ from botorch_binary_context.web.desk import Desk
 from botorch_binary_context.web.ending import Ending
 from botorch_binary_context.web.reporter import Reporter
 
-# Consecutive questions, over which the schedule learns hyperparameters twice.
+# The number of consecutive questions, over which hyperparameters are learned twice.
 NUM_QUESTIONS = 11
 # The numbers of answers at which the latency is measured, and the aims for ``ask``.
 LATENCY_AIMS = {100: 0.05, 300: 0.08, 1000: 0.3}
@@ -64,7 +64,7 @@ class Latency:
 
 
 def measure_latencies(sizes: Iterable[int] = tuple(LATENCY_AIMS)) -> list[Latency]:
-    r"""How long a trial takes in one experiment that goes on and on.
+    r"""How long a trial takes as one experiment grows.
 
     Args:
         sizes: The numbers of answers to measure at, growing.
@@ -167,7 +167,7 @@ def compare_experiment(n: int) -> Comparison:
 
 
 class _NotAhead(Ahead):
-    """Leaves everything to the moment when it is asked for."""
+    """Prepares nothing in advance."""
 
     def prepare(self, experiment: Experiment, trials: Iterable[Any]) -> None:
         pass
@@ -217,7 +217,7 @@ def _time_waits(path: Path, n: int, ahead: Ahead) -> list[float]:
 
 
 def time_questions(path: Path, n: int) -> list[float]:
-    r"""How long the questions after the first ``n`` take, each.
+    r"""How long each of the questions after the first ``n`` takes.
 
     Args:
         path: Where to keep the journal.
@@ -253,7 +253,7 @@ def answer(trial: Trial, seed: int) -> bool:
 
     Args:
         trial: The trial.
-        seed: The seed of the luck.
+        seed: The seed of the outcome.
     """
     x = torch.tensor(list(trial.parameters.values()), dtype=torch.double)
     difficulty = float(trial.context["difficulty"])

@@ -26,7 +26,7 @@ def _seconds(job: Callable[[], object], repeats: int) -> list[float]:
         start = time.process_time()
         job()
         times.append(time.process_time() - start)
-    return times[1:]  # the first call is to warm up
+    return times[1:]  # the first call is a warm-up
 
 
 def time_aepsych(X: list[list[float]], Y: list[float], repeats: int) -> Times:
@@ -35,7 +35,7 @@ def time_aepsych(X: list[list[float]], Y: list[float], repeats: int) -> Times:
     Args:
         X: Trials in the unit cube.
         Y: Their outcomes.
-        repeats: How often each job is done.
+        repeats: The number of times each job is done.
 
     Returns:
         The times of each job.
@@ -73,7 +73,7 @@ def time_trieste(X: list[list[float]], Y: list[float], repeats: int) -> Times:
     Args:
         X: Trials in the unit cube.
         Y: Their outcomes.
-        repeats: How often each job is done.
+        repeats: The number of times each job is done.
 
     Returns:
         The times of each job.

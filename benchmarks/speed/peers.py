@@ -1,9 +1,9 @@
 r"""
 Peers in environments of their own: rows of the table of speeds.
 
-AEPsych and Trieste need other versions of packages than this project. ``--peer-python``
-names an interpreter that has one of them or both; the same trials are sent to it, and
-the processor times of the same jobs come back.
+AEPsych and Trieste need other versions of some packages than this project.
+``--peer-python`` names an interpreter that has one of them or both; the same trials are
+sent to it, and the processor times of the same jobs come back.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMES = {"aepsych": "AEPsych", "trieste": "Trieste"}
 JOBS = {"aepsych": ("fit", "suggest"), "trieste": ("fit",)}
 NUM_TRIALS = 60
 REPEATS = 3
-LONGEST = 900.0  # seconds until a peer is given up
+LONGEST = 900.0  # seconds until we give up on a peer
 
 
 def comparisons(python: Path) -> Iterator[Callable[[], Comparison]]:
@@ -58,8 +58,8 @@ def compare(python: Path, package: str, job: str) -> Comparison:
         job: ``"fit"`` or ``"suggest"``.
 
     Returns:
-        The row; the peer's time is not a number if it cannot be measured there, and
-        its name says why.
+        The row; if the peer's time cannot be measured, it is NaN, and the name of the
+        peer says why.
     """
     torch.manual_seed(0)
     X, Y = outcomes(NUM_TRIALS)

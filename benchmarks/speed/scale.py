@@ -39,7 +39,8 @@ SMALL = (20, 60, 200, 600)
 LARGEST = 5000
 MANY = (200, 2000, 10_000, 50_000)
 RULE = "ucb99-ald"
-# Trials below which repetitions are cheap, and from which exponents are fitted.
+# The number of trials below which repetitions are cheap, and that from which exponents
+# are fitted.
 CHEAP, LARGE = 1000, 500
 
 

@@ -19,19 +19,19 @@ from botorch_binary_context.models.latent_gp import LatentGP
 NUM_TRIALS = 60
 SEVERAL = 4
 REPEATS = 5
-#: The most single suggestions that several trials may cost.
+#: Several trials may cost at most this many single suggestions.
 AIM = 4.0
 
 
 @dataclass(frozen=True)
 class Cost:
-    r"""What a rule costs.
+    r"""The cost of a rule.
 
     Attributes:
-        kind: Of which trials.
+        kind: The kind of trials.
         rule: The name of the rule.
         single: Processor time of one trial, in seconds.
-        several: That of several at once.
+        several: Processor time of several trials at once.
     """
 
     kind: str
@@ -49,7 +49,7 @@ def measure_costs(repeats: int = REPEATS) -> list[Cost]:
     r"""Measure all rules.
 
     Args:
-        repeats: How often each suggestion is made; the median counts.
+        repeats: The number of times each suggestion is made; the median counts.
     """
     kinds: list[tuple[str, LatentGP, list[str]]] = [
         ("pass/fail", binary_model(NUM_TRIALS), list(BINARY_RULES)),
@@ -66,7 +66,7 @@ def _measure(model: LatentGP, rule: str, repeats: int) -> tuple[float, float]:
     """Times of one and of several trials, taken in turn."""
     times: dict[int, list[float]] = {1: [], SEVERAL: []}
     choose = partial(suggest, model, space(), rule)
-    for q in times:  # what a process prepares once
+    for q in times:  # prepare what a process computes only once
         choose(seed=0, q=q)
     for seed in range(repeats):
         for q, measured in times.items():
@@ -80,7 +80,7 @@ def format_costs(costs: list[Cost]) -> str:
     r"""The costs as a Markdown table.
 
     Args:
-        costs: What :func:`measure_costs` found.
+        costs: The result of :func:`measure_costs`.
     """
     lines = [f"| trials | rule | one | {SEVERAL} at once | in single suggestions |"]
     lines += ["|---|---|---:|---:|---:|"]

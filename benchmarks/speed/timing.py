@@ -28,7 +28,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """How many times our time the peer needs."""
+        """The peer's time divided by ours."""
         return self.theirs / self.ours
 
 
@@ -55,7 +55,7 @@ def measure_processor(job: Callable[[], object], repeats: int = 9) -> float:
 
     Args:
         job: The job.
-        repeats: How often it is done.
+        repeats: The number of times it is done.
 
     Returns:
         The time in seconds.

@@ -43,7 +43,7 @@ WORSE = f"above {TARGETS[0]}"
 
 
 def trials_to_reach(curve: Sequence[float], target: float) -> int | None:
-    r"""From which trial on a curve stays at a target or below it.
+    r"""The trial from which on a curve stays at or below a target.
 
     Args:
         curve: The acuity after each trial.
@@ -91,7 +91,7 @@ def _describe_patient() -> str:
 
 
 def _describe_surrogates(analysis: Analysis) -> str:
-    """What the surrogates are, each in terms of the one before it."""
+    """Describe the surrogates, each in terms of the one before it."""
     shown = set(map(parse_surrogate, analysis.study.functions))
     tables = (ALTERNATIVES, INFERENCES, SURROGATES)
     table = next(table for table in tables if shown <= set(table))

@@ -71,7 +71,7 @@ def predict(model: LatentGP, trials: Tensor) -> Tensor:
         trials: What to predict, ``r x t x ...``.
 
     Returns:
-        A ``r x t`` tensor.
+        An ``r x t`` tensor.
     """
     mean, variance = model.moments(_rows(trials))
     return model.likelihood.expected_probability(mean, variance).mT
@@ -85,7 +85,7 @@ def average(model: LatentGP, trials: Tensor) -> Tensor:
         trials: What to predict, ``r x t x ...``.
 
     Returns:
-        A ``r x t`` tensor.
+        An ``r x t`` tensor.
     """
     averaged = AveragedGP(model, NUM_SETS)
     with torch.no_grad():
@@ -125,7 +125,7 @@ def pairwise_gp(train: Answers, trials: Tensor) -> Tensor:
 def _by_rows(
     make: Callable[[int], GaussianProcessClassifier | LogisticRegression],
 ) -> Predict:
-    """A classifier of scikit-learn; of duels it sees the differences, both ways."""
+    """A classifier of scikit-learn; of duels, it sees differences in both orders."""
 
     def predict(train: Answers, trials: Tensor) -> Tensor:
         found = []
@@ -138,7 +138,7 @@ def _by_rows(
                 seen = np.concatenate([difference, -difference])
                 labels = np.concatenate([labels, 1 - labels])
                 asked = asked[:, 0] - asked[:, 1]
-            if len(set(labels)) < 2:  # which no classifier takes
+            if len(set(labels)) < 2:  # which no classifier accepts
                 found.append(torch.full((len(T),), float(labels.mean())).to(T))
                 continue
             fitted = make(seen.shape[-1]).fit(seen, labels)

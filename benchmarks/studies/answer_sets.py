@@ -1,7 +1,7 @@
 r"""
 Real answers of people (and of one rat) in a common form.
 
-Duels: of those who chose among several options, the chosen one against another one
+Duels: where people chose among several options, the chosen one against another one
 drawn at random. Pass/fail: one row for every test. Columns are scaled to [0, 1] by
 their range in the set, and brands or kinds are one-hot columns.
 """
@@ -143,7 +143,7 @@ def _hearing() -> Answers:
 
 
 def _rat(day: slice) -> Answers:
-    """A rat says which of two sounds was louder."""
+    """A rat reports which of two sounds was louder."""
     file = io.BytesIO(read_bytes(PSYTRACK, "psytrack/examples/sampleRatData.npz"))
     data = np.load(file, allow_pickle=True)["D"].item()
     sounds = [data["inputs"][name][:, 0] for name in ("s1", "s2")]

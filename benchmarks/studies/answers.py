@@ -32,7 +32,7 @@ SEEDS = 6
 TEST = 500
 NUM_BINS = 10
 LEAST = 1e-6  # of a probability
-# The most repetitions of long fits, of which some take minutes.
+# The maximum number of repetitions of long fits, some of which take minutes.
 REPETITIONS = {400: 3}
 PEERS = ("PairwiseGP", "Bradley-Terry")
 
@@ -44,7 +44,7 @@ def split(
 
     Args:
         answers: All answers of a set.
-        n: How many to learn from.
+        n: The number of answers to learn from.
         seeds: The number of repetitions.
         first_seed: The seed of the first of them.
 
@@ -65,7 +65,7 @@ def split(
 
 
 def log_loss(p: Tensor, outcomes: Tensor) -> Tensor:
-    r"""The mean negative log probability of what happened, for every repetition.
+    r"""The mean negative log probability of the outcomes, for every repetition.
 
     Args:
         p: ``r x t`` probabilities of a pass.
@@ -79,7 +79,7 @@ def log_loss(p: Tensor, outcomes: Tensor) -> Tensor:
 
 
 def calibration_error(p: Tensor, outcomes: Tensor) -> Tensor:
-    r"""How far shares of passes are from what was said, over ten bins.
+    r"""How far shares of passes are from the predicted ones, over ten bins.
 
     Args:
         p: ``r x t`` probabilities of a pass.
@@ -99,7 +99,7 @@ def compare(name: str, n: int, model: str, seeds: int = SEEDS) -> pl.DataFrame:
 
     Args:
         name: The name of the set.
-        n: How many answers it learns from.
+        n: The number of answers it learns from.
         model: The name of the model.
         seeds: The number of repetitions.
 
@@ -111,7 +111,7 @@ def compare(name: str, n: int, model: str, seeds: int = SEEDS) -> pl.DataFrame:
     train, trials, outcomes = split(answers, n, seeds)
     start = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of fits of the others
+        warnings.simplefilter("ignore")  # from fits of the other packages
         p = models[model](train, trials)
     seconds = (time.process_time() - start) / seeds
     return pl.DataFrame(

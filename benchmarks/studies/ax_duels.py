@@ -54,7 +54,7 @@ class Run:
         function: The name of the function.
         way: How duels are chosen.
         seed: The number of the repetition.
-        duels: How many duels there are.
+        duels: The number of duels.
     """
 
     function: str
@@ -105,7 +105,7 @@ def simulate(run: Run) -> list[dict[str, Any]]:
 
 
 def _row(side: dict[str, Any], problem: DuelContextProblem) -> list[float]:
-    """Context first; the reference if it is not among the parameters."""
+    """A row, the context first; the reference context if it is not a parameter."""
     context = side.get("s", float(problem.space.reference_context))
     names = sorted(name for name in side if name != "s")
     return [context, *(side[name] for name in names)]
@@ -170,7 +170,7 @@ def default_strategy(seed: int) -> Any:
 
     enough = MinTrials(FIRST_DUELS, transition_to="MBM", use_all_trials_in_exp=True)
     sobol = GeneratorSpec(Generators.SOBOL, generator_kwargs={"seed": seed % 1000})
-    # Other transforms need a metric beside the preferences.
+    # Other transforms need a metric in addition to the preferences.
     modular = GeneratorSpec(
         Generators.BOTORCH_MODULAR, generator_kwargs={"transforms": MBM_X_trans_base}
     )

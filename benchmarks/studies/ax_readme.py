@@ -37,7 +37,7 @@ def simulate(rule: str, seed: int, trials: int) -> dict[str, Any]:
     Args:
         rule: The name of the rule.
         seed: The number of the repetition.
-        trials: How many trials there are.
+        trials: The number of trials.
 
     Returns:
         The row of results.

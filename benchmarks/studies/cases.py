@@ -1,5 +1,5 @@
 r"""
-What a task of a study is about: a problem, and the model that is made of it.
+The case of a task: a problem, and the model that is made of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from botorch_binary_context.problems import (
 SLOPE = 3.0
 
 
-# By what a trial observes.
+# The model for each functional that a trial observes.
 MODELS = {VALUE: BinaryLaplaceGP, DIFFERENCE: PreferenceLaplaceGP}
 
 
@@ -52,8 +52,8 @@ class Case:
     Attributes:
         problem: The problem; its seeds may be a batch of problems.
         model: Makes a model of trials and their outcomes.
-        randomness: What the first trials and the noise of a seed are drawn for; equal
-            for cases that are to be compared.
+        randomness: The purpose for which the first trials and the noise of a seed are
+            drawn; equal for cases that are to be compared.
         refits: The numbers of trials at which the hyperparameters are learned.
         goal: What the parameters should be good at, by default in the reference
             context.
@@ -111,7 +111,7 @@ def benchmark_case(
     problem: Callable[[ScaledObjective], ContextProblem],
     kernel: Callable[[Hyperparameters], Kernel],
 ) -> Callable[[str, Hyperparameters, int], Case]:
-    r"""What makes the cases of a study of the benchmark functions.
+    r"""A function that makes the cases of a study of the benchmark functions.
 
     Args:
         problem: Makes the problem of an objective.

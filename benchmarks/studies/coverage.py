@@ -71,7 +71,8 @@ CHECKPOINTS = (30, 60, 100)
 INITIAL_TRIALS = 5
 CREDIBLE, WIDTH = 0.9, 1.6448536269514722
 NUM_PATHS, NUM_SAMPLES = 64, 512
-# Experiments that are averaged over hyperparameters, which takes seconds for each.
+# The number of experiments that are averaged over hyperparameters, which takes seconds
+# for each.
 NUM_AVERAGED, AT_ONCE = 100, 10
 NUM_SETS = 16  # of hyperparameters; experiments take more after few answers
 LINE = 121  # values of the context, between which curves are straight
@@ -153,13 +154,13 @@ class Subjects:
         return found[0][0]
 
     def loss(self, parameters: Tensor) -> Tensor:
-        """By how much the best are better than parameters, ``batch_shape``."""
+        """How much better the best parameters are than given ones, ``batch_shape``."""
         with torch.no_grad():
             best, other = (self._at_reference(x)[0] for x in (self.best, parameters))
             return (best - other).clamp_min(0.0)
 
     def answer(self, rows: Tensor) -> Tensor:
-        """Answers to trials, ``batch_shape x n x 1``, of their stacked rows."""
+        """Answers to trials, ``batch_shape x n x 1``, given their stacked rows."""
         model = self.paths.model
         p = model.likelihood.probability(model.functional(self.values(rows)))
         return (torch.rand_like(p) < p).to(rows).unsqueeze(-1)
@@ -171,7 +172,7 @@ def simulate(name: str, subjects: int = SUBJECTS, seed: int = 0) -> pl.DataFrame
     Args:
         name: The name of the kind.
         subjects: The number of experiments; they run as one batch.
-        seed: The seed of what is random.
+        seed: The seed of all random choices.
 
     Returns:
         For every experiment, checkpoint, quantity and way of inference whether the
@@ -340,7 +341,7 @@ def _trial_rows(model: LatentGP, space: ContextSpace, best: Tensor) -> Tensor:
 def _threshold(
     model: LatentGP, truth: Subjects, best: Tensor, inference: str
 ) -> Compared:
-    """How hard a test of the recommended parameters may be, as a position."""
+    """How hard a test with the recommended parameters may be, as a position."""
     points = _line(truth.kind.space, best)
     with torch.no_grad():
         if inference == "exact":
@@ -389,7 +390,7 @@ def _by_column(name: str, parameters: Tensor) -> dict[str, Tensor]:
 
 
 def _intervals(name: str, draws: Tensor) -> dict[str, Band]:
-    """Of each parameter between quantiles of its draws."""
+    """The interval of each parameter, between quantiles of its draws."""
     tails = [(1 - CREDIBLE) / 2, (1 + CREDIBLE) / 2]
     ends = np.quantile(draws.numpy(), tails, 0, method="weibull")
     low, high = (_by_column(name, torch.from_numpy(end)) for end in ends)

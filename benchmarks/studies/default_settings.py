@@ -41,7 +41,7 @@ WAYS = {
     "ucb-ald-separate": {"rule": "ucb-ald", "priors": "separate"},
     "mkg": {"rule": "mkg"},
 }
-# Of the prescriptions of subjects: none is in two sets.
+# The seeds of the subjects' prescriptions: no subject is in both sets.
 TUNING_SEED, REPORT_SEED = 101, 202
 
 

@@ -2,8 +2,8 @@ r"""
 The studies: which rules run on which functions, how often, and with what kernel.
 
 ``binary`` and ``duels`` are the two synthetic studies of section 4 of
-[Fauvel2022contextual]_, with further rules beside the paper's. ``threshold`` is the
-harder family, where the informative context depends on the parameters. ``duels-kg``
+[Fauvel2022contextual]_, with further rules in addition to the paper's. ``threshold`` is
+the harder family, where the informative context depends on the parameters. ``duels-kg``
 adds the knowledge gradient, which is slow, to the duels of some functions and seeds.
 ``goals`` and ``batches`` are those of :mod:`benchmarks.studies.variants`.
 ``refraction``, ``refraction-anywhere``, ``refraction-steps`` and
@@ -75,9 +75,9 @@ class Study:
         optimum: The highest score of a function.
         unit: What the score is, in words.
         searches: The effort of the search of some rules, if not the default.
-        effort: The default effort of searches, also of that for the best parameters.
-        measure_every: After how many iterations the best parameters are inferred; the
-            score of those between is that of the next one.
+        effort: The default effort of searches, including that for the best parameters.
+        measure_every: The number of iterations after which the best parameters are
+            inferred; iterations in between have the score of the next one.
     """
 
     name: str
@@ -152,7 +152,7 @@ PAPER_TABLE_1 = {
     "ts-random": (6, 19),
     "random": (7, 10),
 }
-# The paper describes ``muc-random``, too, but its table does not have it.
+# The paper describes ``muc-random``, too, but its table does not include it.
 PAPER_TABLE_2 = {
     "muc-ald": (1, 99),
     "kss-ald": (2, 37),

@@ -41,7 +41,7 @@ from botorch_binary_context.problems import make_objective
 NAME = "duel-priors"
 SIZES = (25, 50, 100, 200)
 SEEDS = 8
-FIRST_SEED = 1000  # none of the benchmark ``answers``
+FIRST_SEED = 1000  # not used by the benchmark ``answers``
 NUM_DUELS = 1200
 RATERS = ("Forrester et al (2008)", "Six-Hump Camel", "Hartmann 3-D")
 RATER_SPREAD = 2.0  # the standard deviation of a simulated rater's value
@@ -59,7 +59,7 @@ def _linear(batch_shape: torch.Size) -> LinearKernel:
 
 
 def _with_linear(make: Kernels, outputscale: float) -> Kernels:
-    """A linear kernel and another one, whose output scale begins at a median."""
+    """A linear kernel plus another one, whose output scale starts at a median."""
 
     def kernel(dim: int, batch_shape: torch.Size) -> Kernel:
         smooth: Any = make(dim, batch_shape)
@@ -132,7 +132,7 @@ def compare(name: str, n: int, candidate: str, seeds: int) -> pl.DataFrame:
 
     Args:
         name: The name of the set.
-        n: How many answers it learns from.
+        n: The number of answers it learns from.
         candidate: Its name.
         seeds: The number of repetitions.
 
@@ -142,7 +142,7 @@ def compare(name: str, n: int, candidate: str, seeds: int) -> pl.DataFrame:
     train, trials, outcomes = split(_sets()[name](), n, seeds, FIRST_SEED)
     start = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of fits of the others
+        warnings.simplefilter("ignore")  # from fits of the other packages
         p = CANDIDATES[candidate](train, trials)
     return pl.DataFrame(
         {

@@ -2,9 +2,10 @@ r"""
 One task of a study: a rule on a function, all seeds as one batched model.
 
 A seed fixes the first random trials of a function and, for every trial, the uniform
-number that its outcome is drawn with; both are the same for all rules, and do not
-depend on how many seeds or iterations there are. What a rule itself draws comes from a
-seed of the study, the function, the rule and the iteration, for the whole batch.
+number with which its outcome is drawn; both are the same for all rules, and do not
+depend on how many seeds or iterations there are. The random numbers of a rule itself
+come from a seed of the study, the function, the rule and the iteration, for the whole
+batch.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ SCHEMA = pl.Schema(
 #: The type of further columns, those of :attr:`.Case.errors`.
 FURTHER = pl.Float32
 
-# The last digits of the hyperparameters of a whole batch do not pay for their time.
+# The last digits of the hyperparameters of a whole batch are not worth their time.
 FIT_OPTIONS = {"ftol": 1e-6}
 # Rules draw from the generator of the process, so a process runs one task at a time,
 # also in a Dask worker with several threads.
@@ -57,7 +58,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 @dataclass(frozen=True)
 class Task:
-    r"""What is computed as a whole: one rule on one function.
+    r"""The unit of computation: one rule on one function.
 
     Attributes:
         study: The name of the study.
@@ -65,7 +66,7 @@ class Task:
         rule: The name of the rule.
         seeds: The number of repetitions.
         iterations: The number of trials after the random ones.
-        hyperparameters: Those of the function, as its study loads them.
+        hyperparameters: The hyperparameters of the function, as its study loads them.
         device: The device of the model.
     """
 
@@ -133,7 +134,7 @@ def make_case(task: Task) -> Case:
 
 
 def _optimize(task: Task, case: Case) -> dict[str, Tensor]:
-    """Scores, contexts and times, each ``seeds x iterations``, and what else counts."""
+    """Scores, contexts and times, each ``seeds x iterations``, and further columns."""
     problem = case.problem
     space = case.problem.space
     first, noise = draw_randomness(task, case)
@@ -152,7 +153,7 @@ def _optimize(task: Task, case: Case) -> dict[str, Tensor]:
         labels = draw_labels(problem, trials, noise[:, done : done + q])
         model = model.condition_on_observations(trials, labels)
         if not case.refits.isdisjoint(range(done + 1, done + q + 1)):
-            # As trials come in, beginning from what was learned before.
+            # Learn during the experiment, starting from the former hyperparameters.
             mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
             fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
         for trial in trials.unbind(dim=1):

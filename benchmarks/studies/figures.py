@@ -105,7 +105,7 @@ def make_panels(
     for ax in axes[len(names) :]:
         ax.set_axis_off()
     for ax in axes[max(len(names) - columns, 0) : len(names)]:
-        ax.tick_params(labelbottom=True)  # though there is an empty place below
+        ax.tick_params(labelbottom=True)  # even if the place below is empty
     return figure, list(axes[: len(names)])
 
 
@@ -116,7 +116,7 @@ def draw_curves(
 
     Args:
         ax: The axes.
-        curves: What :meth:`Analysis.curves` returned, of one panel.
+        curves: The result of :meth:`Analysis.curves` for one panel.
         names: The rules.
         by: The column that tells the curves apart, if it is not the rule.
     """
@@ -163,7 +163,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
     Args:
         figure: The figure.
-        path: Where.
+        path: The path of the file.
     """
     canvas = FigureCanvasAgg(figure)
     figure.set_dpi(90)

@@ -2,8 +2,8 @@ r"""
 The same problems with seeds that no default was tuned on, and by both inferences.
 
 The defaults of rules, searches and priors were chosen on the seeds of the other
-studies: what those show of a rule is a little too good. First trials, noise and
-patients of these studies were drawn for nothing else.
+studies, so their results are a little too good. First trials, noise and patients of
+these studies were drawn for nothing else.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ MakeCase = Callable[[str, Any, int], Case]
 
 
 def fresh(make: MakeCase, inference: Inference) -> MakeCase:
-    r"""What makes the cases of a study with fresh seeds.
+    r"""A function that makes the cases of a study with fresh seeds.
 
     Args:
-        make: What makes the cases of the study.
+        make: Makes the cases of the study.
         inference: How posteriors are approximated.
 
     Returns:

@@ -9,8 +9,8 @@ bounded to ``LENGTHSCALE_BOUNDS``; the output scale is bounded to
 ``OUTPUTSCALE_BOUNDS`` (see :mod:`benchmarks.studies.regression`).
 
 Every function is written to the data file when it is finished, and functions in the
-file are not computed again: a run that was killed resumes, and to begin anew one
-deletes the file.
+file are not computed again: a run that was killed resumes. Delete the file to start
+over.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def choose(
     r"""The kernel with the lowest error.
 
     Args:
-        result: What :func:`compare_kernels` returned.
+        result: The result of :func:`compare_kernels`.
         kernel: The kernel to take instead.
     """
     rmse = {name: fit["rmse"] for name, fit in result.items()}
@@ -135,7 +135,7 @@ def add(path: Path, name: str, result: Mapping[str, Any]) -> None:
     Args:
         path: The file.
         name: The name in the paper.
-        result: What :func:`compare_kernels` returned.
+        result: The result of :func:`compare_kernels`.
     """
     results = {**read(path), name: result}
     ordered = {key: results[key] for key in BENCHMARKS if key in results}
@@ -205,7 +205,7 @@ def add_command(commands: Any) -> None:
     r"""Add ``hyperparameters`` to the command line.
 
     Args:
-        commands: What ``add_subparsers`` returned.
+        commands: The result of ``add_subparsers``.
     """
     parser = commands.add_parser(
         "hyperparameters", help="choose the kernel of each function"

@@ -3,8 +3,8 @@ An examiner who knows everything but the patient: the bound of the study `popula
 
 The formula of blur and the distribution of prescriptions and slopes in the population
 are known, the patient is not. The posterior over patients is a cloud of weighted
-particles; each letter is the one of many candidates that tells most about the patient,
-and the recommended lens loses the least on average.
+particles; each letter is, among many candidates, the one that tells most about the
+patient, and the recommended lens loses the least on average.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from botorch_binary_context.problems.refraction import MAX_POWER, visual_acuity
 
 GUESS_RATE = 1 / 26
 NUM_PARTICLES = 3000
-# Below so many particles of equal worth they are drawn anew, and moved by a share of
+# With fewer effective particles than this, they are resampled and moved by a share of
 # their standard deviation; the mean and the deviation stay.
 FEWEST, MOVE = 600, 0.15
 # Candidates: lenses near those that patients may need, each with letters of all sizes.
@@ -52,7 +52,7 @@ class Examiner:
     Attributes:
         lenses: The prescriptions of the particles, ``n x 2``.
         slopes: Their slopes, ``n``.
-        generator: The source of what is random.
+        generator: The source of randomness.
     """
 
     lenses: Tensor

@@ -4,8 +4,8 @@ r"""
 The same simulated observers answer by pass or fail, by pass or fail with a confidence,
 or by one of five ratings; or they compare lenses by plain duels, by duels with ties or
 by naming the best of three. Answers of one kind of trials come from one latent value
-and one draw of noise, cut at more or fewer thresholds; so they differ in nothing but
-what is told. The models do not know the thresholds, and learn them with the other
+and one draw of noise, cut at more or fewer thresholds; so they differ only in what is
+told. The models do not know the thresholds, and learn them with the other
 hyperparameters.
 """
 
@@ -63,12 +63,12 @@ SHOWN = (20, 30, 40, 50)
 LEARN_AT = (10, 20, 30, 40)
 SEARCH = SearchOptions(num_restarts=4, raw_samples=128, max_evaluations=20)
 SLOPE = 5.0
-#: The observers' thresholds, which the models do not know, by their distances.
+#: The distances between the observers' thresholds, which the models do not know.
 WIDTH = 1.2
 TIE = 0.7
 
 Likelihoods = Callable[[torch.Size, bool], OutcomeLikelihood]
-#: How the observer answers (not learning), and the model believes that they do.
+#: The likelihoods of the observer (nothing is learned) and of the model.
 OUTCOMES: dict[str, Likelihoods] = {
     "pass/fail": lambda shape, learn: ProbitLikelihood(),
     "confidence": lambda shape, learn: ConfidenceLikelihood(
@@ -155,7 +155,7 @@ class Task:
         return ContextSpace(space.parameter_bounds, [], [])
 
     def likelihood(self, learn: bool) -> OutcomeLikelihood:
-        """That of the observer, or that of the model, which learns thresholds."""
+        """The likelihood of the observer, or of the model, which learns thresholds."""
         make = (DUELS if self.is_duel else OUTCOMES)[self.answers]
         return make(torch.Size([self.seeds]), learn)
 
@@ -202,7 +202,7 @@ def run_task(task: Task) -> pl.DataFrame:
 
 
 def run_contests(task: Task) -> pl.DataFrame:
-    r"""The same of contests, whose settings have noise of their own.
+    r"""The same for contests, whose settings have noise of their own.
 
     Args:
         task: The task.
@@ -248,7 +248,7 @@ def run_contests(task: Task) -> pl.DataFrame:
 def _learn_and_check(
     task: Task, model: LatentGP, best: Tensor, trials: int
 ) -> list[pl.DataFrame]:
-    """Learn hyperparameters if it is time to, and see what is lost if it is."""
+    """Learn hyperparameters and measure the loss, each when it is due."""
     if trials in LEARN_AT:
         mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
         fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
@@ -330,7 +330,7 @@ def tasks(seeds: int) -> Iterator[Task]:
 
 
 def jobs(seeds: int) -> Iterator[Job]:
-    r"""What :func:`tasks` lists, by name.
+    r"""The tasks of :func:`tasks`, by name.
 
     Args:
         seeds: The number of repetitions.

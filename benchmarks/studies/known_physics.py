@@ -32,7 +32,7 @@ SLOPE = 5.0
 ALTERNATIVES = (26, 2)
 PATIENTS, LETTERS = 40, 100
 CHECKPOINTS = (30, 60, 100)
-RANDOM_TRIALS = 5  # that the package's rules begin with
+RANDOM_TRIALS = 5  # with which the package's rules begin
 # The grids: letter sizes, lenses to look through, and possible prescriptions.
 SIZES = np.arange(-0.6, 1.8, 0.1)
 LENSES = np.arange(-4.0, 4.1, 1.0)

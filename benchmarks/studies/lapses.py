@@ -1,11 +1,11 @@
 r"""
-``python -m benchmarks run lapses``: is a lapse rate to be learned?
+``python -m benchmarks run lapses``: should a lapse rate be learned?
 
 The thresholds of observers with several lapse rates are estimated by models that know
 of no lapses, have a fixed rate, or learn it, from the same answers to the same trials:
 half of these are anywhere in the range, half near the threshold, where rules place
-them. What a model would ask by itself is no part of the comparison. The first set of
-observers is there to choose a default by, the second one to report how good it is.
+them. The trials that a model would choose by itself are not compared. The first set of
+observers serves to choose a default, the second to report how good it is.
 """
 
 from __future__ import annotations
@@ -61,15 +61,15 @@ def simulate(
     r"""Estimate thresholds, those with all lapse rates as one batch.
 
     Args:
-        alternatives: How many answers a trial has.
+        alternatives: The number of alternatives of a trial.
         assumed: The lapse rate of the model, or "learned".
         seed: The seed of the observers.
         subjects: The number of observers with each lapse rate.
         trials: The number of trials.
 
     Returns:
-        For every observer whether the 90 % interval held the threshold, how wide it
-        was, and the error of its median, as shares of the range.
+        For every observer, whether the 90 % interval contained the threshold, how wide
+        it was, and the error of its median, as shares of the range.
     """
     torch.set_num_threads(1)
     settings = make_settings(alternatives, assumed)
@@ -127,7 +127,7 @@ def jobs(subjects: int) -> Iterator[Job]:
     r"""Every assumption about every group of observers.
 
     Args:
-        subjects: The observers of each lapse rate.
+        subjects: The number of observers with each lapse rate.
 
     Yields:
         The jobs.

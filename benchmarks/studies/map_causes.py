@@ -34,14 +34,14 @@ FUNCTIONS = ("contrast", "detection", "discrimination")
 TRIALS = 100
 CHECKPOINTS = (50, 100)
 SEEDS = 10
-# The least distance of trials that are no repeats, in the box from -1 to 1, and the
-# trials that hyperparameters are known by.
+# The smallest distance between trials that are not repeats, in the box from -1 to 1,
+# and the number of trials from which known hyperparameters are learned.
 APART = 0.1
 MANY = 600
 
 
 def bald_apart(selection: Selection) -> Tensor:
-    """The most informative trial that is no repeat of an earlier one."""
+    """The most informative trial that does not repeat an earlier one."""
     model = selection.model
     acqf = BernoulliMutualInformation(model)
     known = model.original_datapoints.unsqueeze(-2)  # seeds x n x 1 x 2
@@ -60,7 +60,7 @@ class Variant:
     Attributes:
         name: What is changed.
         rule: How trials are chosen; None for Sobol points.
-        inference: The name of the inference that they are chosen by.
+        inference: The name of the inference with which they are chosen.
         known: Whether the hyperparameters are those of many trials.
     """
 
@@ -126,7 +126,7 @@ def _know(task: maps.Task) -> LatentGP:
 
 
 def _estimate(task: maps.Task, model: LatentGP, inference: str) -> pl.DataFrame:
-    """The errors of what an inference makes of the trials."""
+    """The errors of the estimates that an inference makes from the trials."""
     trials = model.original_datapoints
     number = trials.shape[-2]
     with torch.no_grad():

@@ -2,9 +2,9 @@ r"""
 ``python -m benchmarks map``: how fast is a threshold learned everywhere?
 
 Simulated observers whose threshold along the context depends on one parameter. Trials
-are chosen by rules for maps, by what is most informative (``bald``), or taken from a
-Sobol sequence; all rules have the same model, the same first trials and the same noise.
-The functions ``detection`` and ``discrimination`` are those that AEPsych is tested on
+are chosen by rules for maps, by their information (``bald``), or from a Sobol sequence;
+all rules have the same model, the same first trials and the same noise. The functions
+``detection`` and ``discrimination`` are those that AEPsych is tested on
 [Owen2021adaptive]_, over the same box.
 
 .. [Owen2021adaptive]
@@ -54,7 +54,7 @@ CHECKPOINTS = (25, 50, 75, 100, 125, 150)
 LEARN_AT = (20, 40, 60, 80, 110)
 SEARCH = SearchOptions(num_restarts=3, raw_samples=64, max_evaluations=10)
 GRID = 41
-# The level set is that of half way between guesses and certainty: f = 0.
+# The level set is halfway between guesses and certainty: f = 0.
 
 
 def contrast_sensitivity(x: Tensor, s: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def contrast_sensitivity(x: Tensor, s: Tensor) -> Tensor:
 
 
 def _width(x: Tensor) -> Tensor:
-    """What the functions of Owen et al. (2021) divide the intensity by."""
+    """The divisor of the intensity in the functions of Owen et al. (2021)."""
     return 2 * (0.05 + 0.4 * (-1 + 0.2 * x) ** 2 * x**2)
 
 
@@ -107,7 +107,7 @@ class Task:
 
     Attributes:
         function: The name of the latent function.
-        alternatives: From how many the observer chooses.
+        alternatives: The number of alternatives that the observer chooses from.
         inference: The name of the inference.
         rule: The name of the rule, or ``sobol``.
         seeds: The number of repetitions.
@@ -222,7 +222,7 @@ def measure(task: Task, model: LatentGP, trials: int) -> pl.DataFrame:
     Args:
         task: The task.
         model: The model of the trials so far.
-        trials: How many these are.
+        trials: The number of these trials.
 
     Returns:
         A row for every seed.
@@ -274,7 +274,7 @@ def tasks(seeds: int) -> Iterator[Task]:
 
 
 def jobs(seeds: int) -> Iterator[Job]:
-    r"""What :func:`tasks` lists, by name.
+    r"""The tasks of :func:`tasks`, by name.
 
     Args:
         seeds: The number of repetitions.
@@ -313,7 +313,7 @@ def _describe(frame: pl.DataFrame) -> list[str]:
 
 
 def answers_needed(frame: pl.DataFrame, column: str) -> pl.DataFrame:
-    r"""How many answers a rule needs for the last error of the Sobol sequence.
+    r"""The number of answers a rule needs for the last error of the Sobol sequence.
 
     Args:
         frame: The results.

@@ -73,7 +73,7 @@ def make_problem(kind: Kind, seeds: int) -> SettingsProblem:
     r"""A problem with the settings that are not compared.
 
     Args:
-        kind: What the problem is.
+        kind: The definition of the problem.
         seeds: Not used; all seeds have the same problem.
     """
     problem = MixedDuels(kind)

@@ -3,8 +3,8 @@ Duels in a context about real, whole and categorical parameters.
 
 The performance is a sum of benchmark functions, each of some of the parameters. A whole
 number or a category stands for one of a few values of its function's variable, one of
-which is where the optimum is; those of a category are in no order. The context is one
-of three kinds: a gain, a drift of the optimum, or a blend with another function.
+which is at the optimum; those of a category have no order. The context is one of three
+kinds: a gain, a drift of the optimum, or a blend with another function.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from botorch_binary_context.problems import (
     make_objective,
 )
 
-# Latent standard deviations of the performance in the reference context.
+# The standard deviation of the latent performance in the reference context.
 AMPLITUDE = 2.0
 DRIFT = 0.25  # of the box, over the range of the context
 
 
 @dataclass(frozen=True)
 class Kind:
-    r"""What a mixed problem is.
+    r"""The definition of a mixed problem.
 
     Attributes:
-        parts: Benchmark functions, each with a letter for every of its variables: "r"
+        parts: Benchmark functions, each with a letter for each of its variables: "r"
             for a real one, "i" for a whole number, "c" for a category.
         context: "gain", "drift" or "blend".
         reference: The reference context, from 0 to 1.
@@ -81,7 +81,7 @@ class MixedDuels(ContextProblem):
     def __init__(self, kind: Kind) -> None:
         r"""
         Args:
-            kind: What the problem is.
+            kind: The definition of the problem.
         """
         super().__init__()
         self.kind = kind

@@ -25,8 +25,8 @@ from botorch_binary_context.problems import (
 )
 from botorch_binary_context.problems.registry import MATERN_32, MATERN_52
 
-#: How much of the box of a function the parameters span in one condition, the rest
-#: being what the condition shifts them by.
+#: The share of a function's box that the parameters span in one condition; the
+#: condition shifts them by the rest.
 SPAN = 0.7
 THRESHOLDS, REFERENCE_THRESHOLD = (-2.0, 3.0), 2.0
 #: The conditions that count for averages and worst cases.
@@ -45,7 +45,7 @@ class MovingOptimumProblem(ContextProblem):
     r"""Pass/fail outcomes with ``p(c=1|t,s,x) = Φ(a (g(u(s,x)) - t))``.
 
     The first context is the difficulty ``t`` of the test, the second the condition
-    ``s`` from 0 to 1 that it is done in. The condition shifts the parameters,
+    ``s``, from 0 to 1, in which it is done. The condition shifts the parameters,
     ``u = 0.7 x + 0.3 s`` in every other variable and ``u = 0.7 x + 0.3 (1 - s)`` in the
     rest, so the best ones move by 0.43 of their range. The reference context is a
     difficulty of 2 in the middle condition.
@@ -77,7 +77,7 @@ class MovingOptimumProblem(ContextProblem):
 
     @property
     def optimal_score(self) -> float:
-        """The highest score, as a dense search finds it."""
+        """The highest score, found by a dense search."""
         return self._optimum
 
     @property
@@ -136,9 +136,9 @@ def moving_kernel(fitted: Hyperparameters) -> Kernel:
     r"""``θ t t' + k((s,x), (s',x')) + constant``.
 
     The lengthscales are those of the function, in the units of the parameters. That of
-    the condition is how far it goes until the function has changed as much as over a
-    lengthscale; that condition and parameters can make up for each other is for the
-    data to tell.
+    the condition is the change of the condition over which the function changes as much
+    as over a lengthscale. The data have to show that condition and parameters can
+    compensate for each other.
 
     Args:
         fitted: The hyperparameters of the function.

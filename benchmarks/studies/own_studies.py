@@ -1,4 +1,4 @@
-r"""The studies that are no table of rules and functions, each with a run of its own."""
+r"""Studies that are not tables of rules and functions, each with its own run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.studies import (
     threshold_coverage,
 )
 
-#: What has ``run`` and ``write_report``, by the names of the studies.
+#: Objects with ``run`` and ``write_report``, by the names of the studies.
 OWN_STUDIES: dict[str, Any] = {
     answers.NAME: answers,
     ax_duels.NAME: ax_duels,

@@ -2,8 +2,8 @@ r"""
 ``python -m benchmarks run population``: what earlier patients save the next one.
 
 Patients of one population, with prescriptions and slopes of their own, read letters
-through lenses. Some were examined before, with the package's default model; what they
-say is given to the models of new patients, by
+through lenses. Some were examined before, with the package's default model; what was
+learned from them is given to the models of new patients, by
 :func:`~botorch_binary_context.population_prior`. All new patients run as one batch.
 """
 
@@ -45,7 +45,7 @@ from botorch_binary_context.rules import recommend, suggest
 
 NAME = "population"
 RULE = "ucb99-ald"
-# A rule that takes the prior at its word.
+# A rule that relies on the prior.
 LOOK_AHEAD = "mkg"
 EARLIER = (5, 20, 100)
 PATIENTS = 40
@@ -83,7 +83,7 @@ class Patients(RefractionProblem):
             X: Trials, ``n x t x 3``.
 
         Returns:
-            A ``n x t`` tensor.
+            An ``n x t`` tensor.
         """
         slopes: Tensor = self.slopes  # pyright: ignore[reportAssignmentType]
         return slopes.unsqueeze(-1) * (X[..., 0] + self.score(X[..., 1:]))
@@ -93,7 +93,7 @@ def draw_patients(number: int, seed: int) -> Patients:
     r"""Patients of the population.
 
     Args:
-        number: How many.
+        number: The number of patients.
         seed: The seed of the draw.
     """
     generator = torch.Generator().manual_seed(seed)
@@ -132,12 +132,12 @@ def examine(
 
     Args:
         patients: The patients.
-        seed: The seed of what is random.
-        prior: What earlier patients say.
-        rule: The rule that asks.
+        seed: The seed of all random choices.
+        prior: The prior learned from earlier patients.
+        rule: The rule that chooses the trials.
 
     Returns:
-        What they were shown and answered.
+        The trials, the answers and the regrets.
     """
     space = patients.space
     number = len(patients.prescription)
@@ -165,13 +165,13 @@ def examine(
 
 
 def examine_ideally(patients: Patients) -> Examination:
-    r"""Examine patients as one could who knows the formula and the population.
+    r"""Examine patients with knowledge of the formula and the population.
 
     Args:
         patients: The patients.
 
     Returns:
-        What they lost; the trials are left out.
+        The regrets; the trials are left out.
     """
     cloud = draw_patients(NUM_PARTICLES, CLOUD_SEED)
     lenses, slopes = patients.prescription, patients.slopes
@@ -230,7 +230,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _ways() -> list[tuple[str, int, bool, str]]:
-    """What is known of how many earlier patients, and the rule that asks."""
+    """What is known about how many earlier patients, and the rule."""
     ways = [(TODAY, 0, False, RULE)]
     for count in EARLIER:
         ways.append((f"{count}, hyperparameters", count, False, RULE))

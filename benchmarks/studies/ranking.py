@@ -27,7 +27,7 @@ SIGNIFICANCE = 5e-4
 
 @dataclass(frozen=True)
 class Ranking:
-    r"""How rules rank, in the order in which they were given.
+    r"""The ranking of rules, in the order in which they were given.
 
     Attributes:
         borda: The Borda score of every rule, summed over the functions.

@@ -66,7 +66,7 @@ class PaperSurrogate:
     Attributes:
         context_variance: ``θ``.
         outputscale: The variance of ``k``.
-        lengthscales: Those of ``k``, a squared exponential.
+        lengthscales: The lengthscales of ``k``, a squared exponential.
     """
 
     context_variance: float
@@ -196,7 +196,7 @@ def as_in_the_paper(
 def with_an_offset(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
 ) -> BinaryLaplaceGP:
-    r"""A constant in the kernel: how good the performance is, is not known."""
+    r"""A constant in the kernel: the overall level of performance is not known."""
     kernel = fitted.covar_module()
     offset = offset_covar_module(OFFSET_VARIANCE, torch.Size())
     kernel.base_kernel = kernel.base_kernel + offset
@@ -283,9 +283,9 @@ class Surrogate:
     r"""A way to model a patient.
 
     Attributes:
-        adds: What it has that the surrogate before it in the table has not.
+        adds: What it has that the surrogate before it in the table does not have.
         make: Makes the model.
-        learns: Whether hyperparameters are learned as trials come in.
+        learns: Whether hyperparameters are learned during the experiment.
         reference_size: The letter size of the reference context, in logMAR.
         num_alternatives: The number of letters to choose from.
     """
@@ -336,7 +336,7 @@ SURROGATES = {
         "lengthscales along the power vector of a lens", with_power_vectors, True
     ),
 }
-#: The same model by two ways of inference, of two tasks.
+#: The same model with two ways of inference, for two tasks.
 INFERENCES = {
     "laplace": Surrogate("`power`, by Laplace's method", with_power_vectors, True),
     "ep": Surrogate(
@@ -393,7 +393,7 @@ def centered_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
 def anywhere_case(
     name: str, fitted: PaperSurrogate, seeds: int, patients: int = SEED
 ) -> Case:
-    r"""Patients with prescriptions of their own and one of the surrogates.
+    r"""Patients with prescriptions of their own, and one of the surrogates.
 
     Args:
         name: The name of the case.
@@ -429,7 +429,7 @@ def inference_case(
         name: The name of the case.
         fitted: Not used.
         seeds: The number of patients.
-        surrogates: The table that the surrogate is named in.
+        surrogates: The table in which the surrogate is named.
         patients: The seed of their prescriptions.
     """
     surrogate = surrogates[parse_surrogate(name)]
@@ -467,7 +467,7 @@ def add_command(commands: Any) -> None:
     r"""Add ``refraction-hyperparameters`` to the command line.
 
     Args:
-        commands: What ``add_subparsers`` returned.
+        commands: The result of ``add_subparsers``.
     """
     parser = commands.add_parser(
         "refraction-hyperparameters", help="fit the paper's surrogate of a patient"

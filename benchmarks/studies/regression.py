@@ -2,10 +2,10 @@ r"""
 Regression of noise-free values with the three kernels that the paper compares.
 
 The prior is ``f ~ GP(0, σ² k)``. No hyperparameter has a prior: lengthscales and output
-scale maximize the exact marginal likelihood, with bounds, so that a flat likelihood
-does not carry them away. ``JITTER`` is added to the diagonal of the covariance of the
-values, whose variance is about 1. It is not relative to the output scale: it would then
-lower the output scale of smooth functions, which leave no residuals at all.
+scale maximize the exact marginal likelihood, within bounds, so that a flat likelihood
+does not drive them to extremes. ``JITTER`` is added to the diagonal of the covariance
+of the values, whose variance is about 1. It is not relative to the output scale: it
+would then lower the output scale of smooth functions, which leave no residuals at all.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 r"""
 ``python -m benchmarks report STUDY``: what a study shows, as Markdown and PNG.
 
-The report is written beside the results. Results may be incomplete: it says what is
-missing, and ranks the rules on the functions that all of them have finished. What the
-results mean is for people to say, in a file ``conclusions.md`` beside them that becomes
-a part of the report.
+The report is written next to the results. Results may be incomplete: the report says
+what is missing, and ranks the rules on the functions that all of them have finished. A
+person writes the conclusions, in a file ``conclusions.md`` next to the results, which
+becomes a part of the report.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def add_command(commands: Any) -> None:
     r"""Add ``report`` to the command line.
 
     Args:
-        commands: What ``add_subparsers`` returned.
+        commands: The result of ``add_subparsers``.
     """
     parser = commands.add_parser("report", help="the ranking and figures of a study")
     parser.add_argument("study", choices=[*STUDIES, *OWN_STUDIES])
@@ -82,7 +82,7 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
 
 
 def _describe_rules(analysis: Analysis, folder: Path) -> list[str]:
-    """The ranking of the rules, and figures beside the report."""
+    """The ranking of the rules, and figures next to the report."""
     ranking = analysis.rank(analysis.rules)
     if ranking is not None:
         figures.draw_wins(ranking, analysis.rules, folder / "wins.png")
@@ -164,7 +164,7 @@ def _describe_ranking(analysis: Analysis) -> list[str]:
 
 
 def _ranking_table(analysis: Analysis) -> str:
-    """Our ranking, best first, and the paper's beside it."""
+    """Our ranking, best first, and the paper's next to it."""
     paper = analysis.study.paper
     ours = _places(analysis, analysis.rules)
     among = _places(analysis, [rule for rule in analysis.rules if rule in paper])
@@ -195,7 +195,7 @@ def _places(analysis: Analysis, rules: Sequence[str]) -> dict[str, tuple[int, in
 
 
 def _describe_contexts(analysis: Analysis, ranking: Ranking) -> str:
-    """How rules fare when their context is chosen otherwise; empty if none was."""
+    """How rules fare when their context is chosen differently; empty if none was."""
     rules = analysis.rules
     count = len(analysis.functions)
     ends = analysis.scores(rules)[..., -1].mean(axis=-1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def read_conclusions(folder: Path) -> str:
-    r"""What a person concludes from a study.
+    r"""The conclusions that a person has written about a study.
 
     Args:
         folder: The folder of the study.
@@ -26,7 +26,7 @@ def write_sections(folder: Path, sections: Iterable[str]) -> Path:
 
     Args:
         folder: The folder of the study.
-        sections: What stands in it, one after the other; empty ones are left out.
+        sections: The sections, in order; empty ones are left out.
 
     Returns:
         The path of the Markdown file.

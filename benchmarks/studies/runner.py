@@ -47,7 +47,7 @@ def add_command(commands: Any) -> None:
     r"""Add ``run`` to the command line.
 
     Args:
-        commands: What ``add_subparsers`` returned.
+        commands: The result of ``add_subparsers``.
     """
     parser = commands.add_parser("run", help="run a study, or what is missing of it")
     parser.add_argument("study", choices=[*STUDIES, *OWN_STUDIES])
@@ -144,7 +144,7 @@ def run_study(study: Study, folder: Path, compute: Compute, device: str = "cpu")
     Args:
         study: The study.
         folder: Where its results are.
-        compute: What computes the tasks.
+        compute: Computes the tasks.
         device: The device of the models.
 
     Returns:
@@ -181,7 +181,7 @@ def _keep(task: Task, future: Any, folder: Path) -> Exception | None:
 
 
 def _progress_bar(tasks: Sequence[Task]) -> tqdm:
-    """A bar that goes, with its ETA, by how long the tasks should take."""
+    """A progress bar whose progress and ETA follow the expected time of the tasks."""
     layout = "{desc} {percentage:3.0f}%|{bar}| {elapsed}<{remaining}"
     return tqdm(total=sum(map(_cost, tasks)), bar_format=layout)
 
@@ -193,7 +193,7 @@ def on_processes(workers: int) -> Compute:
         workers: The number of processes.
 
     Returns:
-        What computes tasks.
+        A function that computes tasks.
     """
     if workers < 1:
         raise InputDataError(
@@ -210,9 +210,7 @@ def on_processes(workers: int) -> Compute:
         try:
             futures = {pool.submit(run_task, task): task for task in tasks}
             pending = set(futures)
-            while (
-                pending
-            ):  # a wait without end does not see Ctrl-C once polars is there
+            while pending:  # an endless wait would miss Ctrl-C with polars loaded
                 done, pending = wait(pending, timeout=1, return_when=FIRST_COMPLETED)
                 for future in done:
                     yield futures[future], future
@@ -227,7 +225,7 @@ def on_processes(workers: int) -> Compute:
 
 
 def _prepare_worker() -> None:
-    """Be polite to other processes, and end when the one that waits for us says so."""
+    """Lower the priority, and end when the waiting process says so."""
     os.nice(NICENESS)
     _keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -259,7 +257,7 @@ def on_cluster(address: str) -> Compute:
         address: The address of the scheduler.
 
     Returns:
-        What computes tasks.
+        A function that computes tasks.
     """
     try:
         import distributed

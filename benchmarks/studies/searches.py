@@ -72,7 +72,7 @@ NAME = "searches"
 FUNCTIONS = ("Six-Hump Camel", "Goldstein-Price", "Hartmann 3-D", "Hartmann 6D")
 NUM_TRIALS, SEEDS = 25, 4
 DENSE = SearchOptions(num_restarts=24, raw_samples=4096, max_evaluations=60)
-# Where every value is itself a search.
+# For criteria each of whose values is itself a search.
 NESTED = SearchOptions(num_restarts=24, raw_samples=1024, max_evaluations=40)
 LIMIT = 0.01
 
@@ -81,7 +81,7 @@ Score = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class Criterion:
-    r"""What is maximized, where, and what a rule found.
+    r"""A criterion to maximize, and what the search of a rule found.
 
     Attributes:
         score: Maps ``r x batch_shape x k`` variables to values.

@@ -1,9 +1,9 @@
 r"""
 Studies of the settings of an experiment: problems, and ways to choose the trials.
 
-Every problem is modeled as an experiment with these settings models it, with the
-hyperparameters learned on the way. All seeds of a problem and a way run as one batch;
-the regret of what would be recommended is computed after some trials only.
+Every problem is modeled as in an experiment with these settings, with hyperparameters
+learned along the way. All seeds of a problem and a way run as one batch; the regret of
+the recommendation is computed only after some of the trials.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.problems import ContextProblem
 from botorch_binary_context.rules import recommend, suggest
 
-# Of a batch of experiments: far from the last digit, as the answers are.
+# For a batch of experiments: no last digits, since the answers are noisy anyway.
 SEARCH = SearchOptions(2, 256, max_evaluations=20, relative_gain=1e-4)
 # Hyperparameters are learned anew when the number of trials has grown by a quarter.
 LEARN_AT = frozenset((10, 13, 17, 22, 28, 35, 44, 55, 69, 87, 109))
@@ -66,11 +66,11 @@ class SettingsStudy:
 
     Attributes:
         name: The name.
-        title: What the report says first.
-        problems: Make the problems of a number of seeds, by their names.
-        ways: Settings that are compared, by the names of the report.
+        title: The text that begins the report.
+        problems: Functions that make problems for a number of seeds, by name.
+        ways: The settings that are compared, by their names in the report.
         seeds: The number of repetitions.
-        checkpoints: After how many trials regrets are computed.
+        checkpoints: The numbers of trials after which regrets are computed.
     """
 
     name: str
@@ -151,7 +151,7 @@ def run_experiments(
     r"""Simulate experiments with the same settings.
 
     Args:
-        randomness: What the first trials and the noise are drawn for.
+        randomness: The purpose for which the first trials and the noise are drawn.
         problem: The problem.
         settings: The settings.
         seeds: The number of experiments.

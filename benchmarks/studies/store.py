@@ -1,13 +1,14 @@
 r"""
 Results on disk: a folder with one parquet file for every finished task.
 
-A file is written beside its place and then moved there, which the file system does at
-once or not at all. So a file is whole or absent, whenever a run is killed; and two runs
-on one folder may compute a task twice, but replace its file by an equal one.
+A file is written under another name and then moved into place, which the file system
+does entirely or not at all. So a file is complete or absent, whenever a run is killed.
+Two runs on one folder may compute a task twice, but then replace its file by an equal
+one.
 
-Every file has a checksum of its content. What does not fit it, or is not the results of
-the task that its name says, does not count as finished. Files from before there was a
-checksum are held to everything else.
+Every file has a checksum of its content. A file that does not match its checksum, or
+does not hold the results of the task in its name, does not count as finished. Older
+files without a checksum must pass all other checks.
 
 ``python -m benchmarks pack STUDY`` puts the results of all tasks into one file, which
 is what the repository holds.
@@ -57,7 +58,7 @@ def result_path(folder: Path, function: str, rule: str) -> Path:
 
 
 def save(frame: pl.DataFrame, path: Path) -> None:
-    r"""Write results so that the file is never seen in part.
+    r"""Write results so that the file is never seen incomplete.
 
     Args:
         frame: The results of one task.
@@ -107,7 +108,7 @@ def read_table(path: Path) -> pl.DataFrame | None:
 
     Returns:
         The table; ``None`` if there is no file and, with a warning, if it cannot be
-        read or does not fit its checksum.
+        read or does not match its checksum.
     """
     if not path.exists():
         return None
@@ -142,7 +143,7 @@ def require_tables(folder: Path) -> pl.DataFrame:
         folder: The folder of the study.
 
     Returns:
-        One table, as of :func:`read_tables`.
+        One table, as in :func:`read_tables`.
     """
     frame = read_tables(folder)
     if frame.is_empty():
@@ -223,7 +224,7 @@ def load(folder: Path) -> pl.DataFrame:
     empty = pl.DataFrame(schema=SCHEMA)
     found = {
         frame.row(0)[:3]: frame for frame in reversed(frames) if frame is not None
-    }  # a file of its own counts more than the packed results
+    }  # a file of its own takes precedence over the packed results
     return pl.concat([empty, *reversed(found.values())], how="diagonal")
 
 
@@ -267,7 +268,7 @@ def add_command(commands: Any) -> None:
     r"""Add ``pack`` to the command line.
 
     Args:
-        commands: What ``add_subparsers`` returned.
+        commands: The result of ``add_subparsers``.
     """
     parser = commands.add_parser("pack", help="put the results of a study in one file")
     parser.add_argument("study", choices=list(STUDIES))
@@ -327,7 +328,7 @@ def log_run(folder: Path, seconds: int, workers: str) -> None:
 
 
 def load_runs(folder: Path) -> list[dict[str, Any]]:
-    r"""What :func:`log_run` noted.
+    r"""The runs that :func:`log_run` noted.
 
     Args:
         folder: The folder of the study.

@@ -1,5 +1,5 @@
 r"""
-What the studies share whose results are a table for each of several jobs.
+The common part of studies whose results are a table for each of several jobs.
 
 A job's table is a file in the folder of the study. A run computes those that are
 missing; the report is made of all of them.
@@ -17,12 +17,12 @@ import polars as pl
 from benchmarks.studies import store
 from benchmarks.studies.report_file import read_conclusions, write_sections
 
-#: A name that tells a job from the others of its study, and what computes its table.
+#: The name of a job, unique in its study, and the function that computes its table.
 Job = tuple[str, Callable[[], pl.DataFrame]]
 
 
 def run_missing(folder: Path, jobs: Iterable[Job]) -> None:
-    r"""Compute the tables that are not there, and say when each is.
+    r"""Compute the tables that are missing, and report each when it is done.
 
     Args:
         folder: The folder of the study, which has the study's name.
@@ -42,8 +42,8 @@ def write_tables(
 
     Args:
         folder: The folder of the study.
-        describe: The sections of the report on a table of all results; conclusions go
-            behind the first.
+        describe: Makes the sections of the report from a table of all results;
+            conclusions follow the first section.
 
     Returns:
         The path of the Markdown file.
@@ -66,7 +66,7 @@ def add_study(
         commands: Where to add it.
         name: The name of the study.
         description: What it shows.
-        seeds: How many repetitions it has unless told otherwise.
+        seeds: The default number of repetitions.
         jobs: Its jobs, for a number of repetitions.
         write_report: Writes its report into the folder of all results.
     """

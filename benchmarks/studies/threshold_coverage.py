@@ -3,13 +3,13 @@ r"""
 
 Experiments without parameters, which only look for a threshold. The psychometric
 functions of the simulated subjects have thresholds anywhere in the middle four fifths
-of the range and slopes that differ from what is expected of them. After some trials the
-90 % intervals are compared with the true thresholds.
+of the range and slopes that differ from those expected. After some trials the 90 %
+intervals are compared with the true thresholds.
 
 First some priors are compared on a dense grid of psychometric functions
 (:mod:`benchmarks.studies.threshold_priors`): the priors of experiments are chosen from
-them. Then, with other subjects of other slopes, experiments with the former and the
-present priors run as they are, and what is looked at is what a recommendation tells.
+them. Then, with other subjects of other slopes, whole experiments run with the former
+and the present priors, and the intervals of their recommendations are examined.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ NAME = "threshold-coverage"
 SUBJECTS = 30
 CHECKPOINTS = (20, 40)
 ALTERNATIVES = (2, 26)
-# In standard deviations of the noise, from the middle to an end of the range.
+# Slopes, in standard deviations of the noise from the middle to an end of the range.
 SLOPES = (3.0, 6.0, 12.0)
 PRIORS = ("pooled", "wide")
 NUM_SAMPLES = 1024
 LINE = 201  # values of the context
 AT_ONCE = 20
-# To choose priors with.
+# The priors to choose from.
 CANDIDATES = (
     SlopePrior(6.0, 0.5, 4.0, 25.0),  # "pooled"
     SlopePrior(5.0, 1.0, 1.0, 25.0),
@@ -96,15 +96,16 @@ def simulate(
     r"""Run experiments and look at their intervals.
 
     Args:
-        priors: Those of the settings.
-        alternatives: How many answers a trial has.
-        slope: That of the psychometric functions.
+        priors: The priors of the settings.
+        alternatives: The number of alternatives of a trial.
+        slope: The slope of the psychometric functions.
         subjects: The number of experiments; they run as one batch.
-        seed: The seed of what is random.
+        seed: The seed of all random choices.
 
     Returns:
-        For every experiment and checkpoint whether the interval held the threshold, how
-        wide it was, and the error of its median, all as shares of the range.
+        For every experiment and checkpoint, whether the interval contained the
+        threshold, how wide it was, and the error of its median, all as shares of the
+        range.
     """
     torch.set_num_threads(1)
     settings = make_settings(priors, alternatives)
@@ -138,10 +139,10 @@ def choose(prior: SlopePrior) -> pl.DataFrame:
     r"""Run experiments with a prior that may be chosen, on a grid.
 
     Args:
-        prior: What they expect.
+        prior: The prior of the experiments.
 
     Returns:
-        What :func:`simulate` returns, of other subjects.
+        The same as from :func:`simulate`, for other subjects.
     """
     torch.set_num_threads(1)
     cells = itertools.product(ALTERNATIVES, CHOICE_SLOPES)
@@ -180,7 +181,7 @@ def make_model(settings: Settings, X: Tensor, Y: Tensor) -> MixedGP:
 
 
 def _make_likelihood(feedback: Any, batch_shape: torch.Size) -> ProbitLikelihood:
-    """That of the feedback, with a lapse rate for every experiment if it is learned."""
+    """The likelihood of the feedback, with a learned lapse rate per experiment."""
     return ProbitLikelihood(
         feedback.guess_rate,
         feedback.first_lapse_rate,
@@ -271,7 +272,7 @@ def _describe(frame: pl.DataFrame) -> list[str]:
 
 
 def format_choice(frame: pl.DataFrame) -> str:
-    r"""How far every prior falls short of what its intervals promise.
+    r"""How far the intervals of every prior fall short of their nominal coverage.
 
     Args:
         frame: The results on grids.

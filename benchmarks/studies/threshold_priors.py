@@ -1,5 +1,5 @@
 r"""
-Thresholds by a dense grid of psychometric functions, to choose priors with.
+Thresholds by a dense grid of psychometric functions, to choose priors.
 
 Without parameters an experiment's model is ``f(s) = a s + b``, so its posterior is that
 of two numbers, and a grid of them needs no approximation. Hundreds of experiments with
@@ -31,15 +31,15 @@ NODES = 1024  # of the integral over medians of slopes
 
 @dataclass(frozen=True)
 class SlopePrior:
-    r"""What is expected of a psychometric function, of contexts in [-1, 1].
+    r"""The prior of a psychometric function, for contexts in [-1, 1].
 
     The slope is normal around a log-normal number, the level is normal around zero.
 
     Attributes:
         median: The median of the log-normal number.
         spread: The standard deviation of its logarithm.
-        variance: That of the slope around it.
-        level_variance: That of the level.
+        variance: The variance of the slope around it.
+        level_variance: The variance of the level.
     """
 
     median: float
@@ -63,7 +63,7 @@ class Grid:
     def __init__(self, prior: SlopePrior) -> None:
         r"""
         Args:
-            prior: What is expected.
+            prior: The prior.
         """
         # More slopes where they are small: the functions differ more there.
         root = torch.linspace(-2.0, HIGHEST_SLOPE**0.5, SLOPES_OF_GRID).double()
@@ -99,12 +99,12 @@ def simulate_on_grid(
     r"""Run experiments with a prior, each on a grid.
 
     Args:
-        prior: What they expect.
-        alternatives: How many answers a trial has.
-        slope: That of the simulated psychometric functions.
+        prior: The prior of the experiments.
+        alternatives: The number of alternatives of a trial.
+        slope: The slope of the simulated psychometric functions.
         subjects: The number of experiments.
-        checkpoints: After how many trials to look at intervals.
-        seed: The seed of what is random.
+        checkpoints: The numbers of trials after which to examine intervals.
+        seed: The seed of all random choices.
 
     Returns:
         A row for every experiment and checkpoint, with the columns "covered", "width"
@@ -138,14 +138,14 @@ def compare(below: Tensor, truth: Tensor, trials: int) -> pl.DataFrame:
     r"""Compare intervals with the thresholds.
 
     Args:
-        below: The probabilities to be below the threshold, along a line of contexts
+        below: The probabilities that contexts are beyond the threshold, along a line
             from the easiest to the hardest, ``subjects x contexts``.
         truth: The thresholds, in [-1, 1].
         trials: The number of trials.
 
     Returns:
-        For every subject whether the interval holds the threshold, how wide it is, and
-        the error of its median, as shares of the range.
+        For every subject, whether the interval contains the threshold, how wide it is,
+        and the error of its median, as shares of the range.
     """
     position = (1.0 - truth) / 2.0
     length = below.shape[-1] - 1
@@ -162,7 +162,7 @@ def compare(below: Tensor, truth: Tensor, trials: int) -> pl.DataFrame:
 
 
 def crossing(below: Tensor, probability: float) -> Tensor:
-    r"""Where the threshold is passed with a probability.
+    r"""Where the threshold is passed with a given probability.
 
     Args:
         below: The probabilities to be below it, along a line of contexts.

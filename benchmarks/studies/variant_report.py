@@ -11,7 +11,7 @@ from benchmarks.studies import variants
 from benchmarks.studies.analysis import Analysis
 from benchmarks.tables import format_table
 
-#: How much more regret batches may leave.
+#: The most by which batches may increase the regret, as a fraction.
 TOLERANCE = 0.2
 
 

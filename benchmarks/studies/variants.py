@@ -1,11 +1,11 @@
 r"""
 Studies of the same functions under several conditions, called variants.
 
-``goals``: the best parameters move with the condition that a test is done in. Which are
-best in one condition, on average over five, and in the worst of them? Rules are told
-the goal, and choose difficulty and condition of a test or do not. ``batches``: the
-functions of the study ``threshold``, with 60 trials one after the other, and with 15
-batches of four.
+``goals``: the best parameters move with the condition in which a test is done. Which
+are best in one condition, on average over five, and in the worst of them? Rules are
+told the goal; some choose the difficulty and condition of a test, others do not.
+``batches``: the functions of the study ``threshold``, with 60 trials one after the
+other, and with 15 batches of four.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GOALS: dict[str, Goal] = {
     "average": ContextAverage(_CONTEXTS),
     "worst": WorstContext(_CONTEXTS),
 }
-#: How many trials are chosen at once.
+#: The number of trials that are chosen at once.
 BATCH_SIZES = {"one by one": 1, "batches of 4": 4}
 SEPARATOR = ", "
 
