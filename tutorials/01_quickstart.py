@@ -135,18 +135,18 @@ for setting, height in zip(settings.tolist(), climbable_height(settings), strict
 # **What to see.** A test is informative only in a window of a few centimeters around
 # `s = g(x)`, where pass and fail are about equally likely. Outside that window the
 # outcome is known beforehand and the test is wasted. The windows of the three settings
-# hardly overlap: *no single difficulty suits all settings*. And since `g` is what we do
-# not know, neither do we know where the window is.
+# hardly overlap: *no single difficulty suits all settings*. And since we do not know
+# `g`, we do not know where the window is, either.
 
 # %% [markdown]
 # ## The model
 #
 # `ContextSpace` says which column is the context, and in which *reference context* `s₀`
-# the robot is to be good in the end (here 10 cm). `psychometric_gp` is a model that can
-# be used before anything has been fitted: `f(s, x) = a s + b(x)`, where a Gaussian
+# the robot should be good in the end (here 10 cm). `psychometric_gp` is a model that
+# can be used before anything has been fitted: `f(s, x) = a s + b(x)`, where a Gaussian
 # process `b` says how the parameters shift the curve. `harder=True` says that tests get
-# harder as `s` rises; without it they get easier, as larger letters do. It begins with
-# five trials at random.
+# harder as `s` rises; without it they get easier, as larger letters do. The experiment
+# begins with five random trials.
 
 # %%
 bounds = torch.tensor([[0.0, 0.0, 0.0], [20.0, 1.0, 1.0]])
@@ -197,10 +197,10 @@ print(f"passed: {model.train_targets[5:].mean():.0%} of the trials that were cho
 # %% [markdown]
 # **What to see.** *Left:* the first five steps are random. Then the steps come down
 # until the robot passes some, and from there on they follow the hidden line up and
-# down: a weak setting gets a low step, a strong one a high step, and most tests are
-# such that they might go either way. *Right:* the model's probability of passing the 10
-# cm step. The trials gather where the robot is good, and the recommended setting (star)
-# lies near the true optimum (white plus).
+# down: a weak setting gets a low step, a strong one a high step, and most tests could
+# go either way. *Right:* the model's probability of passing the 10 cm step. The trials
+# gather where the robot is good, and the recommended setting (star) lies near the true
+# optimum (white plus).
 
 # %% [markdown]
 # ## What the model would like to know
@@ -315,10 +315,10 @@ _ = right.legend()
 # **What to see.** *Left:* with the difficulty chosen, the robots end closest to their
 # best. *Right:* why. A fixed step works for the robots that it happens to suit and
 # fails for others: with 15 cm most robots fail nearly every test, learn nothing from
-# fails that were to be expected, and stay where they began. With 10 cm some are lucky.
-# The low step of 5 cm is the quickest at first, because every robot can pass it
-# somewhere. Then it stalls, the more so the better the robot: whoever climbs 16 cm
-# passes a step of 5 cm with many settings, and the test cannot tell them apart.
+# failures that were to be expected, and stay where they began. With 10 cm some are
+# lucky. The low step of 5 cm is the quickest at first, because every robot can pass it
+# somewhere. Then progress stalls, most of all for the best robots: one that climbs 16
+# cm passes a step of 5 cm with many settings, and the test cannot tell them apart.
 # Choosing the step needs no luck. The same rule serves the weak robots and the strong,
 # and even its worst robot (last column of the table) does well, where every other row
 # has some robot that is far off.

@@ -291,12 +291,12 @@ _ = right.legend(handles, ["first preferred", "second preferred"])
 
 # %% [markdown]
 # **What to see.** The duels (gray lines from the winner, above, to the loser, below)
-# have settings from everywhere challenge the one that is recommended, which is the
-# second side of a duel and wins most of the time. They gather on the optimum: it is
-# found there, although the height of far-off settings remains uncertain. The dashed
-# truth is shifted to agree with the posterior at the optimum. *Right:* the contexts of
-# the first four duels are random; then they are chosen, and it is always `s = 1`. This
-# is one of the better runs; the next section shows what is usual.
+# let settings from everywhere challenge the recommended one, which is the second side
+# of each duel and wins most of the time. They gather at the optimum, which is found
+# although the value of far-off settings remains uncertain. The dashed truth is shifted
+# to agree with the posterior at the optimum. *Right:* the contexts of the first four
+# duels are random; then they are chosen, and the choice is always `s = 1`. This is one
+# of the better runs; the next section shows what is usual.
 
 # %% [markdown]
 # Why does a setting challenge the recommended one? `MaximallyUncertainChallenge` is the
@@ -358,7 +358,7 @@ _ = ax.set_title("mean over listeners ± standard error")
 
 # %% [markdown]
 # **What to see.** Both rules do better with the context chosen (`-ald`) than with a
-# random one: in a dull context an answer is nearly a toss-up, and a duel is lost. MUC
+# random one: in a dull context an answer is nearly a toss-up, and a duel is wasted. MUC
 # with the chosen context is ahead from early on. All are better than duels at random
 # (the table has the numbers). In the study `duels`, over 34 functions, `muc-ald` is
 # first as well, but not on each of them: on this function, with the kernel that the

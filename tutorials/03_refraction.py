@@ -106,11 +106,11 @@ plt.show()
 #
 # `psychometric_gp` is an untuned model: a constant in its kernel allows for any overall
 # performance, it knows that large letters are easy and that letters can be guessed, and
-# it learns its slope, output scale and lengthscales as the answers come in.
+# it learns its slope, output scale and lengthscales during the examination.
 # `should_learn` is a schedule for that.
 #
 # It has a lengthscale for the sphere and one for the cylinder, though the valley above
-# is oblique. Optics knows better coordinates: the spherical equivalent `M = S + C/2`
+# is oblique. Optics offers better coordinates: the spherical equivalent `M = S + C/2`
 # and the cross-cylinder `J = C/2`, the *power vector* of a lens. Blur is `√(M² + J²)`,
 # the same in all directions. `POWER_VECTOR` has the two combinations as the rows of a
 # matrix, and `psychometric_gp(..., combinations=POWER_VECTOR)` has its lengthscales
@@ -189,8 +189,8 @@ ax.set(yscale="log")
 # **What to see.** The same rule with three surrogates, mean and standard error over the
 # patients. Both untuned ones leave the one that was tuned on another patient far
 # behind. Power vectors are ahead between 15 and 35 letters here, and their worst
-# patient is better off at the end. The study `refraction-steps` shows which change
-# matters how much, with more letters and other rules: there, with this rule, power
+# patient is better off at the end. The study `refraction-steps` shows how much each
+# change matters, with more letters and other rules: there, with this rule, power
 # vectors nearly halve the mean acuity after 150 letters.
 #
 # ## One examination

@@ -13,8 +13,8 @@
 # %% [markdown]
 # # Composing with BoTorch: parts that fit together
 #
-# The models of this package are BoTorch models, and what they are made of are GPyTorch
-# kernels and means. So parts can be replaced one by one, by stock parts or by your own.
+# The models of this package are BoTorch models, made of GPyTorch kernels and means. So
+# parts can be replaced one by one, by stock parts or by your own.
 #
 # In this tutorial you will
 #
@@ -155,20 +155,20 @@ for ax, name in zip(axes, list(functions)[1:], strict=True):
 
 # %% [markdown]
 # **What to see.** *Left:* where the robot is expected to climb the step; the star is
-# the candidate. That of the plain `PosteriorMean` is the printed setting that
-# `recommend` gives, too. *Middle:* an optimist's view of the latent function looks
-# where less is known, at the edge. *Right:* the same function for a batch. Its three
-# trials are chosen together, and keep apart from each other.
+# the candidate. The candidate of the plain `PosteriorMean` is printed above;
+# `recommend` gives the same setting. *Middle:* an optimist's view of the latent
+# function looks where less is known, at the edge. *Right:* the same function for a
+# batch. Its three trials are chosen together, and keep apart from each other.
 
 # %% [markdown]
 # ## The package's own acquisition functions
 #
-# The rules of `suggest` are made of acquisition functions that are BoTorch's in form.
-# Alone they go into `optimize_acqf`, too, here over the whole trial: setting *and*
-# height. Two upper confidence bounds, of the probability and of the latent function;
-# BALD, which wants to know everything; and joint entropy search, which wants to know
-# where the optimum is. With `observation_noise=True` the posterior is that of labels,
-# a `LabelPosterior`, whose mean is the probability of a pass.
+# The rules of `suggest` are made of acquisition functions in BoTorch's form. These also
+# work on their own in `optimize_acqf`, here over the whole trial: setting *and* height.
+# Two upper confidence bounds, of the probability and of the latent function; BALD,
+# which wants to know everything; and joint entropy search, which wants to know where
+# the optimum is. With `observation_noise=True` the posterior is that of labels, a
+# `LabelPosterior`, whose mean is the probability of a pass.
 
 # %%
 own = {
@@ -450,8 +450,9 @@ _ = figure.colorbar(filled, ax=axes, label="probability to stay upright")
 # closes: its bright band leaves at the right where it enters at the left, and bridges
 # the gap. The lean that it recommends for 330° is good, though nobody ever walked in
 # that direction; that of the `RBFKernel` is not (printed). The stars are the next
-# trials by `ucb-ald`. Both go into the gap: the one to its middle, the other to 360°,
-# as far from all trials as can be, not knowing that it has seen this direction as 0°.
+# trials by `ucb-ald`. Both go into the gap: the first to its middle, the second to
+# 360°, as far as possible from all trials, not knowing that it has seen this direction
+# as 0°.
 
 # %% [markdown]
 # ## A rule of your own

@@ -22,7 +22,7 @@
 # In this tutorial you will see
 #
 # 1. the two fantasy posteriors behind one value of KG, and the value computed by hand;
-# 2. the surface of KG over context and parameter, beside those of BALD and UCB;
+# 2. the surface of KG over context and parameter, next to those of BALD and UCB;
 # 3. the *one-shot* form, which BoTorch's `optimize_acqf` maximizes without an inner
 #    search, and how it agrees with the *nested* form;
 # 4. the same knowledge gradient for duels.
@@ -158,7 +158,7 @@ _ = axes[0].set_ylabel("posterior mean of f(s₀, x)")
 # between the grid points.
 
 # %% [markdown]
-# ## What KG sees, beside BALD and UCB
+# ## What KG sees, next to BALD and UCB
 #
 # The same model, three acquisition functions, all over the context and the parameter:
 # KG; BALD, the mutual information of the outcome and the latent function; and binary
@@ -188,8 +188,8 @@ print(f"the lowest KG on a grid: {lowest:.3f}")
 #   passing one of those would stiff legs prove to be better.
 # - **BALD** likes any trial whose outcome is open. Its maximum is at stiff legs, too,
 #   but at a much lower step, where pass and fail seem equally likely. Whether stiff
-#   legs climb such a step is good to know and of no use: the recommended setting does
-#   that already.
+#   legs climb such a step is good to know but of no use: the recommended setting
+#   already does.
 # - **UCB** says where passes are likely or might be: below, at easy steps. As a
 #   function of the context it is useless, and that is why the rules `ucb-…` evaluate it
 #   at `s₀` only and choose the context by other means.
@@ -385,7 +385,7 @@ print(f"asymmetry: {(gain - gain.T).abs().max():.1e}")
 
 # %% [markdown]
 # **What to see.** *Left:* what the onlooker's answers say about the value of settings.
-# *Middle:* the gain that is expected of each duel at `s = 1`; the rule `kg` picks the
+# *Middle:* the gain that is expected from each duel at `s = 1`; the rule `kg` picks the
 # star, and a context close to it. Pairs on the diagonal are worth nothing, and the
 # panel is symmetric: it does not matter who is named first. *Right:* BALD is spread
 # over many pairs that would teach something; KG singles out those that may change the

@@ -192,8 +192,8 @@ _ = axes[0, 2].legend(loc="upper right", fontsize="small")
 # wide: the optimum may well be there. Decoupled paths (blue) keep spreading in the gap,
 # however many trials there are; how far depends on the eight features that happened to
 # be drawn, and the next figure looks at many draws. Samples in weight space (orange) do
-# something like it with ten trials. With more, the trials on the two sides pin down all
-# the weights there are, and nothing is left to vary in the gap: the samples *agree with
+# much the same with ten trials. With more, the trials on the two sides pin down all the
+# weights there are, and nothing is left to vary in the gap: the samples *agree with
 # each other and are wrong*.
 #
 # How bad is it? Below is the variance of samples in the middle of the gap, relative to
@@ -241,8 +241,8 @@ _ = ax.legend()
 # **What to see.** With 8 features in weight space the variance in the gap *starves* as
 # trials accumulate, though none of them was anywhere near. Twice the features put that
 # off, at the price of another error: to follow the data on both sides they swing
-# between them, and the variance is too large. Decoupled paths stay close to one, with
-# the fewer features. For Thompson sampling this is the difference between an experiment
+# between them, and the variance is too large. Decoupled paths stay close to one, even
+# with 8 features. For Thompson sampling this is the difference between an experiment
 # that goes on exploring and one that has talked itself into certainty.
 
 # %% [markdown]
@@ -301,8 +301,8 @@ _ = axes[2].legend(loc="upper center")
 # ## Thompson sampling from paths
 #
 # Thompson sampling tests a setting with the probability that it is the best. Draw a
-# function, maximize it at `s₀`: the maximizer is a draw from `p(x*|D)`. On a grid that
-# distribution can also be had from exact joint samples, to compare with.
+# function, maximize it at `s₀`: the maximizer is a draw from `p(x*|D)`. On a grid,
+# exact joint samples give that distribution, too, for comparison.
 
 # %%
 model = models[counts[-1]]
@@ -334,7 +334,7 @@ _ = axes[0].set_ylabel("fraction of the samples")
 # %% [markdown]
 # **What to see.** After all the trials on both sides (green), the optimum is either on
 # the left, where the system was found to be fairly good, or somewhere in the gap, where
-# it might be better. Decoupled paths say so as the exact samples do, with only 8
+# it might be better. Decoupled paths agree with the exact samples on that, with only 8
 # features. Samples in weight space mostly vote for the left: Thompson sampling with
 # them would rarely test the gap, where the true optimum is.
 #

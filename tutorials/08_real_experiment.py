@@ -71,12 +71,12 @@ folder = Path(tempfile.mkdtemp())  # deleted at the end
 # Three parameters of the hearing aid are to be tuned:
 #
 # - the *release time*, after which it turns the volume up again: from 10 to 1000 ms,
-#   where a factor counts and not a difference, so `scale="log"`;
+#   where factors count rather than differences, so `scale="log"`;
 # - the number of frequency *bands*, an integer;
 # - the *microphone*, one of three kinds: a category.
 #
 # The context is the signal-to-noise ratio (`snr`). The equipment plays it at nine
-# levels. Tests get harder as it goes down, and the aid is to be good at the reference,
+# levels. Tests get harder as it goes down, and the aid should be good at the reference,
 # −6 dB. Someone who hears nothing still guesses one digit in ten: `guess_rate=0.1`.
 
 # %%
@@ -138,8 +138,8 @@ for _ in range(10):
 
 # %% [markdown]
 # **What to see.** Eight trials spread over the space, then the rule takes over. All of
-# them can be set on the device: whole numbers of bands, the levels of `snr` that there
-# are.
+# them can be set on the device: whole numbers of bands, and the levels of `snr` that
+# the equipment has.
 #
 # ## Pending trials
 #
@@ -209,7 +209,8 @@ for _ in range(3 if SMOKE_TEST else 62):
 # this setting does, at the reference or at any other `snr`, with a credible interval.
 # `threshold` says, the other way round, down to which `snr` the answers are right with
 # this setting: by default with a probability halfway between guessing and certainty.
-# It, or an end of its interval, is infinite if it may be beyond all that can be tested.
+# The threshold, or an end of its interval, is infinite if it may lie beyond everything
+# that can be tested.
 
 # %%
 best = experiment.recommend()

@@ -159,7 +159,7 @@ with torch.no_grad():
 #
 # The best setting is not known either. `draw_optima` draws whole functions from the
 # true posterior, hyperparameters included, and looks at their optima: where they are,
-# and by how much they are better than what is recommended.
+# and how much better they are than the recommended setting.
 
 # %%
 draws = draw_optima(averaged, space, best, num_draws=16 if SMOKE_TEST else 64)

@@ -148,7 +148,8 @@ print("best gains for loads of 0, 0.5 and 1:", [f"{g:.2f}" for g in found.tolist
 # %% [markdown]
 # **What to see.** The curve rises as the true best gains do (dotted), also for loads
 # that were never tested: the model learns from all of them. It is off by up to 0.2,
-# where nine of ten tests are still passed: no load was chosen for what it tells.
+# where nine of ten tests are still passed: the loads were given, not chosen for what
+# they tell.
 #
 # ## Several at once
 #
@@ -172,9 +173,10 @@ print(f"best gain on average: {recommend(model, space, goal=goal).item():.2f}")
 # ## A map instead of an optimum
 #
 # An audiogram is the faintest tone that is heard at every pitch. There is nothing to
-# optimize: the goal is a `ThresholdMap`, and rules named `map-` ask where the answer
-# tells most about the curve. In this test a listener says in which of two intervals the
-# tone was, so half of the guesses are right, and the threshold is at 75 %.
+# optimize: the goal is a `ThresholdMap`, and rules whose names begin with `map-` ask
+# where the answer tells most about the curve. In this test a listener says in which of
+# two intervals the tone was, so half of the guesses are right, and the threshold is at
+# 75 %.
 
 # %%
 tones = ContextSpace(
@@ -211,10 +213,10 @@ print(f"from {low.item():.2f} to {high.item():.2f}; in truth {threshold(0.2):.2f
 
 # %% [markdown]
 # **What to see.** The trials (dots) gather along the threshold, which is learned at all
-# pitches; 45 answers with half of the guesses right leave intervals that are wide.
+# pitches; 45 answers with half of the guesses right leave wide intervals.
 #
 # ## Where to go next
 #
 # - The how-to page "Good at what?" has constraints and safe trials, too.
-# - The studies `goals`, `batches` and `map` say how much goals, batches and maps gain.
+# - The studies `goals`, `batches` and `map` show how much goals, batches and maps gain.
 # - `07_batches.py` is about many experiments at once.

@@ -125,8 +125,8 @@ print(probabilities.detach().flatten().round(decimals=2))
 # ## Ties
 #
 # A person who compares two settings may see no difference. A tie is an answer between
-# the other two: labels are 0 (second), 1 (tie) and 2 (first), and how small a
-# difference is not noticed is learned with the other hyperparameters.
+# the other two: labels are 0 (second), 1 (tie) and 2 (first), and the size of
+# differences that go unnoticed is learned with the other hyperparameters.
 
 # %%
 bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]])

@@ -99,9 +99,9 @@ for role, address in addresses.items():
     print(f"{role}: {address[:25]}…")
 
 # %% [markdown]
-# Open the first address and you see the examination; the part that is cut off here is
-# a secret, without which the server refuses to speak. The second address shows the
-# experimenter the answers, the curve and the recommendation as they grow.
+# Open the first address and you see the examination; the part that is cut off here is a
+# secret, without which the server refuses to answer. The second address shows the
+# experimenter the answers, the curve and the recommendation as they develop.
 #
 # ## Answer as a program
 #
@@ -126,8 +126,8 @@ first = call("POST", "/ask", client="notebook")["trial"]
 print(first["id"], first["values"], first["status"])
 
 # %% [markdown]
-# A client has one trial at a time: whoever asks again, after a reload for example, gets
-# the same one.
+# A client has one trial at a time: one that asks again, after a reload for example,
+# gets the same trial.
 
 # %%
 assert call("POST", "/ask", client="notebook")["trial"]["id"] == first["id"]
@@ -189,8 +189,8 @@ answer_until(NUM_ANSWERS)
 print(call("POST", "/ask", client="notebook"))
 
 # %% [markdown]
-# There is no further trial: the examination has as many answers as the settings want,
-# and the page thanks the participant.
+# There is no further trial: the examination has as many answers as the settings ask
+# for, and the page thanks the participant.
 #
 # ## What the experimenter sees
 #
