@@ -185,7 +185,7 @@ class Safety:
                 )
 
     def slack(self, model: LatentGP, X: Tensor) -> Tensor:
-        r"""By how much trials are safe, in units of the latent function.
+        r"""The margin by which trials are safe, in units of the latent function.
 
         Args:
             model: A model of pass/fail outcomes.

@@ -193,7 +193,7 @@ def _draw_acuity(ax: Any, examinations: dict[str, Examination]) -> None:
 
 
 def describe(rule: str, examination: Examination) -> str:
-    r"""What an examination found.
+    r"""The result of an examination, as text.
 
     Args:
         rule: The rule that chose the trials.

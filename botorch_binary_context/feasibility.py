@@ -63,7 +63,7 @@ class Feasibility:
         return Safety(self.level, self.confidence)
 
     def slack(self, X: Tensor) -> Tensor:
-        r"""By how much trials are feasible, in units of the model's latent function.
+        r"""The margin by which trials are feasible, in units of the model's ``f``.
 
         Args:
             X: ``t x batch_shape x q x d`` rows of trials.
@@ -75,7 +75,7 @@ class Feasibility:
         return self._rows.slack(self.model.eval(), rows).amin(dim=0)
 
     def slack_of_goal(self, goal: Goal, space: ContextSpace, x: Tensor) -> Tensor:
-        r"""By how much parameters are feasible, in all contexts of a goal.
+        r"""The margin by which parameters are feasible, in all contexts of a goal.
 
         Args:
             goal: What the parameters should be good at.

@@ -141,7 +141,7 @@ class Analysis:
 
 
 def analyze(study: Study, root: Path) -> Analysis:
-    r"""Read the results of a study, and those of the study beside it.
+    r"""Read the results of a study, and those of the study shown next to it.
 
     Args:
         study: The study.

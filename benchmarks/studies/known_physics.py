@@ -169,7 +169,8 @@ def _path(root: Path) -> Path:
 
 
 def write_report(root: Path) -> Path:
-    r"""Write the report, with the package's results on the same patients beside it.
+    r"""Write the report, with the package's results on the same patients for
+    comparison.
 
     Args:
         root: The folder of all results.

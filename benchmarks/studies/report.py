@@ -109,7 +109,7 @@ def _describe(analysis: Analysis) -> str:
 
 
 def _read_conclusions(folder: Path) -> str:
-    """What somebody wrote about the results; empty if nobody did."""
+    """The conclusions that a person wrote; empty if there are none."""
     path = folder / CONCLUSIONS
     return path.read_text(encoding="utf-8").strip() if path.exists() else ""
 

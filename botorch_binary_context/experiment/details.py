@@ -19,7 +19,7 @@ def check_id(trial_id: Any) -> int:
     r"""Check an id.
 
     Args:
-        trial_id: What was given.
+        trial_id: The id to check.
     """
     try:
         if isinstance(trial_id, bool):
@@ -36,7 +36,7 @@ def check_number(name: str, number: Any) -> int:
 
     Args:
         name: What to call the number in a message.
-        number: What was given.
+        number: The number to check.
     """
     is_whole = isinstance(number, int) and not isinstance(number, bool)
     if not is_whole or not 1 <= number <= MAX_TRIALS:
@@ -51,7 +51,7 @@ def check_rater(rater: Any) -> str | None:
     r"""Check the name of a rater.
 
     Args:
-        rater: What was given.
+        rater: The name to check, or None.
 
     Returns:
         The name, or None.
@@ -64,7 +64,7 @@ def check_text(name: str, text: Any) -> str:
 
     Args:
         name: What to call it in a message.
-        text: What was given.
+        text: The text to check.
     """
     if not isinstance(text, str) or not text.strip():
         raise InputDataError(f"Expected ``{name}`` to be a text, but got {text!r}.")
@@ -75,7 +75,7 @@ def check_time(reaction_time: Any) -> float:
     r"""Check a reaction time.
 
     Args:
-        reaction_time: What was given.
+        reaction_time: The time to check, in seconds.
     """
     try:
         seconds = float(reaction_time)
@@ -93,7 +93,7 @@ def check_metadata(content: Any, argument: str = "metadata") -> None:
     r"""Check free keys and values.
 
     Args:
-        content: What was given.
+        content: The mapping to check.
         argument: What to call it in a message.
     """
     names = list(content) if isinstance(content, Mapping) else [None]

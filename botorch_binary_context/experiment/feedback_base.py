@@ -252,7 +252,7 @@ def parse_rate(name: str, rate: Any, highest: float = 1.0, named: str = "") -> f
 
     Args:
         name: What to call it in a message.
-        rate: What was given.
+        rate: The rate, as a number or a text.
         highest: The limit, which the rate must be below.
         named: What else it may be, for the message.
     """

@@ -149,7 +149,7 @@ def check_number(name: str, argument: str, value: Any) -> float:
     Args:
         name: The name of the variable.
         argument: The name of the argument.
-        value: What was given.
+        value: The value to check.
     """
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not abs(value) <= MAX_SIZE:

@@ -18,7 +18,8 @@ class State:
     Attributes:
         num_trials: The number of all trials.
         pending: The trials that wait for their answers, in the order of their ids.
-        told: Those that models use, in the order in which their outcomes were told.
+        told: The trials with outcomes that models use, in the order in which these were
+            told.
         revision: The revision of the journal; None if some answers are only supposed.
         num_labels: The number of labels that are answers; higher labels are those of
             infeasible trials.

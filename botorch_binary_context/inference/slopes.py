@@ -22,8 +22,8 @@ class Slopes:
     r"""The slopes of a value in the prior.
 
     Attributes:
-        mean: Those in the prior mean, ``batch_shape x n``.
-        covariance: Those in the prior covariance, ``batch_shape x n x n``.
+        mean: The slopes in the prior mean, ``batch_shape x n``.
+        covariance: The slopes in the prior covariance, ``batch_shape x n x n``.
     """
 
     mean: Tensor

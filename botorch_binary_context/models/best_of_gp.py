@@ -34,7 +34,7 @@ def contests(train_X: Tensor, train_Y: Tensor) -> Observations:
         train_Y: The winners, ``batch_shape x n x 1``, from 0 to ``k - 1``.
 
     Returns:
-        Observations for a :class:`MixedGP`, beside those of other kinds.
+        Observations for a :class:`MixedGP`, along with those of other kinds.
 
     Example:
         >>> model = MixedGP([duels, contests(settings, winners)])

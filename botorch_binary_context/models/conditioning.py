@@ -129,7 +129,7 @@ class ConditionedModel(TrialModel, FantasizeMixin):
         def extend(parts: tuple[Tensor, ...], more: Tensor) -> tuple[Tensor, ...]:
             """Trials of all kinds, with more of the one kind."""
             extended = list(expand_trials(parts, self.kinds, batch))
-            event = functional.trial_dim + 1  # the dimensions beside the batch
+            event = functional.trial_dim + 1  # the dimensions after the batch
             more = more.expand(batch + more.shape[-event:])
             extended[kind] = torch.cat([extended[kind], more], dim=-event)
             return tuple(extended)
