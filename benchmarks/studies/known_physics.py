@@ -169,8 +169,7 @@ def _path(root: Path) -> Path:
 
 
 def write_report(root: Path) -> Path:
-    r"""Write the report, with the package's results on the same patients for
-    comparison.
+    r"""Write the report, next to the package's results on the same patients.
 
     Args:
         root: The folder of all results.

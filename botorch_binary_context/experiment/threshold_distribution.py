@@ -33,8 +33,7 @@ class ThresholdDistribution:
     def by_failing(
         cls, values: Sequence[float], failing: Tensor
     ) -> ThresholdDistribution:
-        r"""The distribution, from the probabilities that harder and harder tests are
-        too hard.
+        r"""The distribution, from the probabilities that tests are too hard.
 
         Args:
             values: The values of the context, the easiest first.

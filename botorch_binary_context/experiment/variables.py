@@ -408,8 +408,7 @@ class Context:
         return self._range.round(float(self._range.from_unit(unit)))
 
     def at_difficulty(self, share: float) -> float:
-        r"""The value that is part of the way from the easiest to the hardest, on the
-        scale.
+        r"""The value part of the way from the easiest to the hardest, on the scale.
 
         Args:
             share: The fraction of the way, from 0 to 1.

@@ -181,8 +181,7 @@ def _draw_unknown(
 
 
 def resample(g: Tensor, log_weights: Tensor, offset: Tensor) -> Tensor:
-    r"""Resample draws in proportion to their weights, with as little chance as
-    possible.
+    r"""Resample draws by their weights, with as little chance as possible.
 
     Args:
         g: The draws, ``num_draws x batch_shape x n``.

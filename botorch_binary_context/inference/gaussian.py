@@ -131,8 +131,7 @@ class GaussianApproximation(ABC):
         )
 
     def explained_variance(self, cross_covariance: Tensor) -> Tensor:
-        r"""The diagonal of ``k*ᵀ P k*``: by how much the data reduce the prior
-        variance.
+        r"""The diagonal of ``k*ᵀ P k*``: how much the data reduce the variance.
 
         Args:
             cross_covariance: A ``batch_shape x n x q`` tensor ``k*``.

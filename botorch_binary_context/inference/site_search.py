@@ -318,8 +318,7 @@ class SiteSearch:
         return good, last.minimum(local.error), local
 
     def _newton(self, sites: Sites, max_sweeps: int) -> tuple[Sites, Tensor]:
-        """Newton's method for sites that sweeps do not find, with steps halved as
-        needed.
+        """Newton's method, with halved steps if needed, where sweeps do not converge.
 
         Where many trials say the same, a sweep changes all of their sites at once and
         overshoots, however it is damped.

@@ -106,8 +106,7 @@ def clamp_variance(variance: Tensor) -> Tensor:
 
 
 def raise_variance(covar: Tensor) -> Tensor:
-    r"""Raise variances that rounding took below the smallest value that GPyTorch
-    allows.
+    r"""Raise variances that rounding took below what GPyTorch allows.
 
     Args:
         covar: A ``batch_shape x n x n`` covariance.

@@ -141,8 +141,7 @@ class Desk:
         return {"trial": self.to_dict(own[0]), "finished": None}
 
     def limit(self, client: str, limits: Any) -> dict[str, Any]:
-        r"""Note what a client can show; from now on its questions stay within these
-        limits.
+        r"""Note what a client can show; its questions stay within it from now on.
 
         Args:
             client: The name of the client.

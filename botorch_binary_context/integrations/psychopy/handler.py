@@ -393,8 +393,7 @@ class BinaryContextHandler(SavingHandler):
         return self.experiment.recommend()
 
     def simulate(self, tActual: float) -> int:
-        r"""Simulate the answer to this trial, or to the next one, of someone with a
-        threshold.
+        r"""Simulate the answer of someone with a threshold to this or the next trial.
 
         The probability of passing is :func:`.weibull` of the context, with
         :attr:`beta`.
