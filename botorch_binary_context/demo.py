@@ -30,6 +30,7 @@ from botorch_binary_context.models import (
     should_learn,
 )
 from botorch_binary_context.plotting import (
+    View,
     plot_best_so_far,
     plot_contexts,
     plot_success_probability,
@@ -173,7 +174,7 @@ def draw(examinations: dict[str, Examination], path: Path) -> None:
     trials, answers = chosen.trials[0], chosen.answers[0]
     model = make_model(trials, answers, patient)
     learn(model)
-    plot_success_probability(model, patient.space, names=NAMES, ax=belief)
+    plot_success_probability(model, patient.space, View(names=NAMES), ax=belief)
     style = {"marker": "P", "s": 110, "c": "white", "edgecolors": "black"}
     belief.scatter(*PRESCRIPTION, zorder=6, label="prescription", **style)
     above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "frameon": False}

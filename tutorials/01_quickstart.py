@@ -53,6 +53,7 @@ from botorch_binary_context import (
     suggest,
 )
 from botorch_binary_context.plotting import (
+    View,
     plot_acquisition,
     plot_best_so_far,
     plot_contexts,
@@ -186,7 +187,7 @@ tried = climbable_height(space.parameters(model.original_datapoints))
 left.plot(range(1, len(tried) + 1), tried, color="black", lw=1.2, label="g(x), hidden")
 left.set(ylabel=NAMES[0], title="the step of each trial, and what the setting could do")
 left.legend()
-plot_success_probability(model, space, names=NAMES, ax=right)
+plot_success_probability(model, space, View(names=NAMES), ax=right)
 truth = {"marker": "P", "s": 110, "color": "white", "edgecolors": "black"}
 right.scatter(0.65, 0.30, zorder=6, label="true optimum", **truth)
 above = {"loc": "lower center", "bbox_to_anchor": (0.5, 1), "frameon": False}
@@ -216,14 +217,15 @@ stiffness = torch.linspace(0, 1, 101)
 line = torch.stack([stiffness, best[1].expand(101)], dim=-1)
 for ax, stage, count in zip(axes, (first_model, model), (5, len(tried)), strict=False):
     acqf = BernoulliMutualInformation(stage)
-    plot_acquisition(acqf, space, dims=[1, 0], at=best, names=NAMES, ax=ax)
+    plot_acquisition(acqf, space, View(dims=[1, 0], at=best, names=NAMES), ax=ax)
     with torch.no_grad():
         values = acqf(space.join(line, heights[:, None, None]).unsqueeze(-2))
     ax.plot(stiffness, heights[values.argmax(dim=0)], color="white", lw=2)
     ax.plot(stiffness, climbable_height(line), color="white", lw=2, ls="--")
     ax.text(0.02, 18.7, f"BALD after {count} trials", color="white", weight="bold")
 labels = [f"x = ({a:.2f}, {b:.2f})" for a, b in settings.tolist()]
-plot_psychometric_curves(model, space, settings, labels=labels, names=NAMES, ax=axes[2])
+view = View(names=NAMES)
+plot_psychometric_curves(model, space, settings, view, labels=labels, ax=axes[2])
 for x, color in zip(settings, (BLUE, ORANGE, GREEN), strict=True):
     truth = torch.special.ndtr(climbable_height(x) - heights)
     axes[2].plot(heights, truth, color=color, ls=":")

@@ -45,6 +45,7 @@ from botorch_binary_context import (
     suggest,
 )
 from botorch_binary_context.plotting import (
+    View,
     plot_best_so_far,
     plot_contexts,
     plot_posterior_mean,
@@ -129,9 +130,8 @@ late = make_model(many, problem.observe(many))
 # %%
 figure, axes = plt.subplots(1, 3, figsize=(16, 4.4), layout="constrained")
 for ax, model in zip(axes, (early, late), strict=False):
-    plot_posterior_mean(
-        model, space, names=["s", "setting x"], show_data=model is early, ax=ax
-    )
+    view = View(names=["s", "setting x"])
+    plot_posterior_mean(model, space, view, show_data=model is early, ax=ax)
     with torch.no_grad():
         mean = model.posterior_mean(space.at_reference(side.unsqueeze(-1)))
     shifted = value - value.mean() + mean.mean()
@@ -277,7 +277,7 @@ print(f"the optimum has the value {problem.optimal_score:.3f}")
 
 # %%
 figure, (left, right) = plt.subplots(1, 2, figsize=(13, 4.4), layout="constrained")
-plot_posterior_mean(model, space, names=["s", "setting x"], ax=left)
+plot_posterior_mean(model, space, View(names=["s", "setting x"]), ax=left)
 with torch.no_grad():
     mean = model.posterior_mean(space.at_reference(side.unsqueeze(-1)))
 top = value.argmax()

@@ -43,6 +43,7 @@ from botorch_binary_context import (
     suggest,
 )
 from botorch_binary_context.plotting import (
+    View,
     plot_best_so_far,
     plot_contexts,
     plot_psychometric_curves,
@@ -203,7 +204,8 @@ trials, answers = model.original_datapoints[0], model.train_targets[0].unsqueeze
 one = of_power_vectors(trials, answers)
 learn(one)
 figure, axes = plt.subplots(1, 3, figsize=(16, 4.6), layout="constrained")
-plot_success_probability(one, space, names=NAMES, ax=axes[0])
+view = View(names=NAMES)
+plot_success_probability(one, space, view, ax=axes[0])
 style = {"marker": "P", "s": 110, "c": "white", "edgecolors": "black", "zorder": 6}
 axes[0].scatter(*patient.prescription, **style)
 plot_contexts(trials[:, 0], answers, ax=axes[1])
@@ -211,7 +213,7 @@ axes[1].set(ylabel=NAMES[0], xlabel="letter")
 lens = recommend(one, space)
 compared = torch.stack([lens, torch.zeros(2)])
 labels = ["recommended lens", "no lens"]
-plot_psychometric_curves(one, space, compared, labels=labels, names=NAMES, ax=axes[2])
+plot_psychometric_curves(one, space, compared, view, labels=labels, ax=axes[2])
 plt.show()
 
 # %% [markdown]

@@ -54,7 +54,7 @@ from botorch_binary_context import (
     recommend,
     suggest,
 )
-from botorch_binary_context.plotting import plot_acquisition, plot_posterior_mean
+from botorch_binary_context.plotting import View, plot_acquisition, plot_posterior_mean
 
 SMOKE_TEST = os.environ.get("SMOKE_TEST")
 torch.set_default_dtype(torch.double)
@@ -103,7 +103,7 @@ for passed, marker, color in ((True, "o", "#56B4E9"), (False, "X", ORANGE)):
 left.set(xlabel=NAMES[1], ylabel=NAMES[0], title="the trials so far", xlim=(0, 1))
 left.set_ylim(0, 20)
 left.legend(loc="upper right")
-plot_posterior_mean(model, space, names=NAMES, show_data=False, ax=right)
+plot_posterior_mean(model, space, View(names=NAMES), show_data=False, ax=right)
 right.set_ylabel("f(s₀, x): mean ± 2 sd")
 print(f"recommended now: x = {best.item():.2f}")
 
@@ -168,10 +168,9 @@ _ = axes[0].set_ylabel("posterior mean of f(s₀, x)")
 bald, ucb = BernoulliMutualInformation(model), BinaryUpperConfidenceBound(model)
 shown = {"knowledge gradient": nested, "BALD (nats)": bald, "binary UCB": ucb}
 figure, axes = plt.subplots(1, 3, figsize=(16, 4.6), layout="constrained")
-resolution = 12 if SMOKE_TEST else 48
+view = View(dims=[1, 0], names=NAMES, resolution=12 if SMOKE_TEST else 48)
 for ax, (name, acqf) in zip(axes, shown.items(), strict=True):
-    options = {"dims": [1, 0], "names": NAMES, "resolution": resolution}
-    plot_acquisition(acqf, space, ax=ax, **options)
+    plot_acquisition(acqf, space, view, ax=ax)
     ax.plot(side, climbable_height(side), color="white", lw=1.5, ls="--")
     ax.set_title(name, pad=24)
 lattice = space.join(side[::10, None], torch.linspace(0, 20, 21)[:, None, None])
@@ -370,7 +369,7 @@ duel = suggest(preferences, duel_space, rule="kg", seed=0)[0]  # 2 x 2
 
 # %%
 figure, axes = plt.subplots(1, 3, figsize=(16, 4.6), layout="constrained")
-plot_posterior_mean(preferences, duel_space, names=["s", NAMES[1]], ax=axes[0])
+plot_posterior_mean(preferences, duel_space, View(names=["s", NAMES[1]]), ax=axes[0])
 axes[0].set_ylabel("value f(s₀, x)")
 panels = {"preferential knowledge gradient": gain, "BALD (nats)": told}
 for ax, (name, values) in zip(axes[1:], panels.items(), strict=True):

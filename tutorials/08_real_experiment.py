@@ -57,6 +57,7 @@ from botorch_binary_context.experiment import (
 )
 from botorch_binary_context.experiment.cli import main
 from botorch_binary_context.plotting import (
+    View,
     plot_contexts,
     plot_psychometric_curves,
     plot_success_probability,
@@ -251,7 +252,7 @@ def label_axis(axis, variable, values, *centered):
 
 
 figure, axes = plt.subplots(1, 3, figsize=(16.5, 4.8), layout="constrained")
-plot_success_probability(model, space, dims=[0, 1], names=names, ax=axes[0])
+plot_success_probability(model, space, View(dims=[0, 1], names=names), ax=axes[0])
 axes[0].set(xlabel="release (ms)", ylabel="bands")
 axes[0].title.set_text(f"at -6 dB, microphone {best.parameters['microphone']}")
 label_axis(axes[0].xaxis, release, [10, 30, 100, 300, 1000])
@@ -259,9 +260,9 @@ label_axis(axes[0].yaxis, bands, [2, 4, 6, 8, 10, 12, 14, 16])
 
 rivals = [best.parameters | {"microphone": kind} for kind in ("omni", "adaptive")]
 encoded = torch.stack([encoder.encode_parameters(rival) for rival in rivals])
-plot_psychometric_curves(
-    model, space, encoded, labels=["omni", "adaptive"], names=names, ax=axes[1]
-)
+view = View(names=names)
+labels = ["omni", "adaptive"]
+plot_psychometric_curves(model, space, encoded, view, labels=labels, ax=axes[1])
 ratios = [-12 + i / 4 for i in range(97)]
 places = [snr.encode(ratio, encoder.centered).item() for ratio in ratios]
 for rival, line in zip(rivals, ("--", "-."), strict=True):

@@ -46,6 +46,7 @@ from botorch_binary_context import (
     threshold_map,
 )
 from botorch_binary_context.plotting import (
+    View,
     plot_best_setting,
     plot_goal,
     plot_threshold_map,
@@ -114,7 +115,7 @@ for ax, (name, goal) in zip(axes, goals.items(), strict=True):
     models[name] = model
     found = recommend(model, space, goal=goal).item()
     print(f"best gain {name}: {found:.2f}, in truth {best_gains[name]:.2f}")
-    plot_goal(model, space, goal, names=["load", "gain"], ax=ax)
+    plot_goal(model, space, goal, View(names=["load", "gain"]), ax=ax)
     ax.axvline(best_gains[name], color="black", linestyle=":")
     ax.set_xlabel(f"gain, {name}")
 plt.show()
@@ -139,7 +140,7 @@ for i in range(2 * TRIALS):
     model = model.condition_on_observations(trial, run_test(trial))
 
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-plot_best_setting(model, space, names=["load", "gain"], ax=ax)
+plot_best_setting(model, space, view=View(names=["load", "gain"]), ax=ax)
 ax.plot([0, 1], [0.2, 0.8], color="black", linestyle=":")
 plt.show()
 found = recommend_for_contexts(model, space, [0.0, 0.5, 1.0]).squeeze(-1)
@@ -200,7 +201,7 @@ for i in range(MAP_TRIALS):
     model = model.condition_on_observations(trial, listen(trial))
 
 figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-plot_threshold_map(model, tones, 0.75, names=["pitch", "loudness"], ax=ax)
+plot_threshold_map(model, tones, 0.75, View(names=["pitch", "loudness"]), ax=ax)
 pitch = torch.linspace(-1, 1, 101)
 ax.plot(pitch, threshold(pitch), color="black", linestyle=":")
 ax.plot(*model.original_datapoints.T, "k.", markersize=4)

@@ -23,6 +23,7 @@ from botorch_binary_context.experiment.variables import Categorical, Integer
 from botorch_binary_context.goals import Goal, ThresholdMap
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.plotting import (
+    View,
     plot_contexts,
     plot_goal,
     plot_posterior_mean,
@@ -115,8 +116,8 @@ def _draw_model(
 ) -> None:
     """Draw the model over the parameters in the reference context."""
     draw: Any = plot_posterior_mean if duels else plot_success_probability
-    names = encoder.column_names
-    draw(model, encoder.context_space, dims=dims, names=names, ax=ax)
+    view = View(dims, names=encoder.column_names)
+    draw(model, encoder.context_space, view, ax=ax)
     held = encoder.context_space.dim > len(dims)
     ax.title.set_text(
         "reference context, other parameters as recommended" if held else ""
@@ -127,9 +128,9 @@ def _draw_model(
 def _draw_goal(
     ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], goal: Goal
 ) -> None:
-    """Draw the goal over the parameters."""
-    names = encoder.column_names
-    plot_goal(model, encoder.context_space, goal, dims=dims, names=names, ax=ax)
+    """How good the parameters are by the goal."""
+    view = View(dims, names=encoder.column_names)
+    plot_goal(model, encoder.context_space, goal, view, ax=ax)
     others = len(encoder.context_space.parameter_dims) > len(dims)
     ax.title.set_text("other parameters as recommended" if others else "")
     _use_parameter_units(ax, encoder, dims)
@@ -138,13 +139,11 @@ def _draw_goal(
 def _draw_map(
     ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], level: Any
 ) -> None:
-    """Draw the threshold over the parameters."""
-    names = encoder.column_names
+    """The threshold over the parameters."""
+    view = View(dims, names=encoder.column_names)
     space = encoder.context_space
-    # With the Gaussian approximation, which is quick.
-    plot_threshold_map(
-        model, space, level, dims=dims, num_samples=None, names=names, ax=ax
-    )
+    # By the Gaussian approximation, which is quick.
+    plot_threshold_map(model, space, level, view, num_samples=None, ax=ax)
     _use_parameter_units(ax, encoder, dims)
     if len(dims) == 1:
         _use_context_units(ax.yaxis, encoder)
@@ -162,8 +161,8 @@ def _draw_curve(ax: Axes, model: LatentGP, encoder: Encoder, best: Tensor) -> No
         model,
         encoder.context_space,
         best.unsqueeze(0),
+        View(names=encoder.column_names),
         labels=["recommended" if encoder.space.parameters else "all answers"],
-        names=encoder.column_names,
         ax=ax,
     )
     _use_context_units(ax.xaxis, encoder)

@@ -6,6 +6,12 @@ returns them. New figures do not pass through ``pyplot``: none has to be closed.
     >>> ax = plot_success_probability(model, space)
     >>> ax.figure.savefig("success.png")
 
+A :class:`View` says what is along the axes, where the rest is held, and what the
+columns are called:
+
+    >>> view = View(dims=[2], context=[0.5], names=["size", "gain", "tilt", "pace"])
+    >>> ax = plot_success_probability(model, space, view)
+
 Several on one figure fit best if it makes room for their titles and legends:
 
     >>> figure, axes = plt.subplots(1, 2, layout="constrained")
@@ -29,8 +35,10 @@ from botorch_binary_context.plotting.posterior import (
     plot_posterior_mean,
     plot_success_probability,
 )
+from botorch_binary_context.plotting.view import View
 
 __all__ = [
+    "View",
     "plot_acquisition",
     "plot_approximation",
     "plot_best_setting",

@@ -4,7 +4,7 @@ Slices of acquisition functions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 
 import torch
@@ -15,31 +15,23 @@ from torch import Tensor
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.plotting.predictions import (
-    Values,
     as_candidates,
     as_row,
     evaluating,
-    make_trial,
 )
 from botorch_binary_context.plotting.slices import (
-    Slice,
-    check_dims,
     draw_star,
     draw_values,
     finish,
 )
 from botorch_binary_context.plotting.style import column_names, prepare_axes
+from botorch_binary_context.plotting.view import View, cut_along
 
 
 def plot_acquisition(
     acqf: Callable[[Tensor], Tensor],
     space: ContextSpace,
-    dims: Sequence[int] | None = None,
-    at: Values | None = None,
-    context: Values | None = None,
-    opponent: Values | None = None,
-    names: Sequence[str] | None = None,
-    resolution: int = 64,
+    view: View = View(),
     ax: Axes | None = None,
 ) -> Axes:
     r"""An acquisition function along one or two columns of a trial.
@@ -52,35 +44,28 @@ def plot_acquisition(
         acqf: An acquisition function, or any function from ``t x q x d`` candidates
             to ``t`` values. It is called once.
         space: The box of the trials.
-        dims: The columns along the axes, one or two; by default the first two, or the
-            only one.
-        at: Where parameters that are not along the axes are held: ``d - m`` numbers,
-            by default the middle of the box.
-        context: Where contexts that are not along the axes are held, by default at
-            the reference context.
-        opponent: If given, candidates are duels, ``q = 2``, against these ``d - m``
-            parameters in the same context.
-        names: The names of the ``d`` columns of a trial.
-        resolution: The number of grid points along each axis.
+        view: What is shown, along one or two columns: ``dims`` counts all of a trial.
+            Parameters are held in the middle of the box by default. With an opponent
+            candidates are duels against it, ``q = 2``, in the same context.
         ax: The axes to draw on, by default those of a new figure.
 
     Example:
         >>> acqf = BernoulliMutualInformation(model)
-        >>> ax = plot_acquisition(acqf, space, dims=[0, 1])
+        >>> ax = plot_acquisition(acqf, space, View(dims=[0, 1]))
         >>> acqf = BernoulliMutualInformation(preferences)
-        >>> ax = plot_acquisition(acqf, space, opponent=recommend(preferences, space))
+        >>> view = View(opponent=recommend(preferences, space))
+        >>> ax = plot_acquisition(acqf, space, view)
     """
     model = getattr(acqf, "model", None)
     is_ours = isinstance(model, LatentGP)
     with evaluating(model, space) if is_ours else nullcontext(space) as space:
-        dims = range(min(2, space.dim)) if dims is None else dims
-        check_dims(dims, space.dim)
-        cut = Slice.through(make_trial(space, at, context), space, dims, resolution)
+        cut = cut_along(view, space, range(space.dim))
+        opponent = view.opponent
         if opponent is not None:
             opponent = as_row(opponent, space.parameter_bounds, "opponent")
         values = _evaluate(acqf, as_candidates(space, cut.trials, opponent))
     ax = prepare_axes(ax)
-    names = column_names(space, names)
+    names = column_names(space, view.names)
     draw_values(ax, cut, values, "acquisition value")
     best = cut.trials.flatten(0, -2)[values.argmax()]
     draw_star(ax, cut, best, values, "maximum")

@@ -4,7 +4,6 @@ Plots that compare the approximation of a model with its true posterior.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from statistics import NormalDist
 
 from matplotlib.axes import Axes
@@ -12,8 +11,7 @@ from matplotlib.axes import Axes
 from botorch_binary_context.bands import Band, exact_latent_band, latent_band
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.plotting.posterior import slice_parameters
-from botorch_binary_context.plotting.predictions import Values, evaluating
+from botorch_binary_context.plotting.predictions import evaluating
 from botorch_binary_context.plotting.slices import finish
 from botorch_binary_context.plotting.style import (
     PALETTE,
@@ -22,6 +20,7 @@ from botorch_binary_context.plotting.style import (
     shade,
     to_numpy,
 )
+from botorch_binary_context.plotting.view import View, cut_along
 from botorch_binary_context.rules import recommend
 
 CREDIBLE = 0.9
@@ -30,11 +29,7 @@ CREDIBLE = 0.9
 def plot_approximation(
     model: LatentGP,
     space: ContextSpace,
-    dim: int = 0,
-    at: Values | None = None,
-    context: Values | None = None,
-    names: Sequence[str] | None = None,
-    resolution: int = 64,
+    view: View = View(),
     ax: Axes | None = None,
 ) -> Axes:
     r"""The latent function along a parameter, approximated and by the true posterior.
@@ -46,26 +41,24 @@ def plot_approximation(
     Args:
         model: A model of pass/fail outcomes or duels, without batch dimensions.
         space: The box of the trials.
-        dim: The parameter, counted without the contexts.
-        at: The other parameters, by default the recommended ones.
-        context: The context, by default the reference context.
-        names: The names of the ``d`` columns of a trial.
-        resolution: The number of grid points.
+        view: What is shown, along one parameter: ``dims`` counts the parameters. The
+            others are held at the recommended ones by default.
         ax: The axes to draw on, by default those of a new figure.
 
     Example:
         >>> ax = plot_approximation(model, space)
     """
+    view.refuse("opponent")
     with evaluating(model, space) as space:
-        at = recommend(model, space) if at is None else at
-        cut = slice_parameters(space, [dim], at, context, resolution)
+        at = recommend(model, space) if view.at is None else view.at
+        cut = cut_along(view.with_defaults(at=at), space, space.parameter_dims, most=1)
         width = NormalDist().inv_cdf((1 + CREDIBLE) / 2)
         bands: dict[str, Band] = {
             type(model.inference).__name__: latent_band(model, cut.trials, width),
             "true posterior": exact_latent_band(model, cut.trials, CREDIBLE),
         }
     ax = prepare_axes(ax)
-    names = column_names(space, names)
+    names = column_names(space, view.names)
     side = to_numpy(cut.sides[0])
     for color, (label, band) in zip(PALETTE, bands.items(), strict=False):
         center, low, high = map(to_numpy, band)

@@ -18,7 +18,6 @@ from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.validation import check_labels
 from botorch_binary_context.plotting.predictions import (
-    Values,
     as_candidates,
     evaluating,
     find_opponent,
@@ -37,18 +36,18 @@ from botorch_binary_context.plotting.style import (
     shade,
     to_numpy,
 )
+from botorch_binary_context.plotting.view import View, cut_along
+
+CURVE_RESOLUTION = 128
 
 
 def plot_psychometric_curves(
     model: LatentGP,
     space: ContextSpace,
     parameters: Tensor,
-    context_dim: int = 0,
-    opponent: Values | None = None,
+    view: View = View(),
     credible: float = 0.9,
     labels: Sequence[str] | None = None,
-    names: Sequence[str] | None = None,
-    resolution: int = 128,
     ax: Axes | None = None,
 ) -> Axes:
     r"""The predicted success probability against the context.
@@ -60,32 +59,29 @@ def plot_psychometric_curves(
         model: A model of pass/fail outcomes or duels, without batch dimensions.
         space: The box of the trials.
         parameters: The parameters, ``k x (d - m)``.
-        context_dim: The context along the axis, counted among the contexts; the
-            others are held at the reference context.
-        opponent: On a preference model, the ``d - m`` parameters to compare with, by
-            default the recommended ones.
+        view: What is shown, along one context: ``dims`` counts the contexts. On a
+            preference model the opponent is the recommended one by default.
         credible: The posterior probability of the band.
         labels: The names of the ``k`` curves, by default their parameters.
-        names: The names of the ``d`` columns of a trial.
-        resolution: The number of points of a curve.
         ax: The axes to draw on, by default those of a new figure.
 
     Example:
         >>> parameters = torch.stack([recommend(model, space), worst])
         >>> ax = plot_psychometric_curves(model, space, parameters)
     """
+    view.refuse("at")
     if not 0.0 < credible < 1.0:
         raise InputDataError(
             f"Expected ``credible`` to be between 0 and 1, but got {credible}."
         )
     width = NormalDist().inv_cdf((1 + credible) / 2)
     with evaluating(model, space) as space:
-        cut = _slice_context(space, parameters, context_dim, resolution)
+        cut = _slice_context(space, parameters, view)
         rows = parameters.to(space.bounds).unsqueeze(-2)
         trials = space.join(rows, space.contexts(cut.trials))  # k x g x d
-        other = find_opponent(model, space, opponent)
+        other = find_opponent(model, space, view.opponent)
         bands = probability_band(model, as_candidates(space, trials, other), width)
-    names = column_names(space, names)
+    names = column_names(space, view.names)
     labels = _label_curves(space, parameters, names, labels)
     ax = prepare_axes(ax)
     side = to_numpy(cut.sides[0])
@@ -101,9 +97,7 @@ def plot_psychometric_curves(
     return ax
 
 
-def _slice_context(
-    space: ContextSpace, parameters: Tensor, context_dim: int, resolution: int
-) -> Slice:
+def _slice_context(space: ContextSpace, parameters: Tensor, view: View) -> Slice:
     """The slice along a context through the first of the parameters."""
     num_parameters = len(space.parameter_dims)
     if (
@@ -115,10 +109,8 @@ def _slice_context(
             f"Expected ``parameters`` to be one or more rows of {num_parameters} "
             f"numbers, but got shape {list(parameters.shape)}."
         )
-    _check_context_dim(context_dim, space.num_contexts)
-    origin = space.at_reference(parameters[0].to(space.bounds))
-    columns = [space.context_dims[context_dim]]
-    return Slice.through(origin, space, columns, resolution)
+    view = view.with_defaults(at=parameters[0], resolution=CURVE_RESOLUTION)
+    return cut_along(view, space, space.context_dims, most=1)
 
 
 def _label_curves(

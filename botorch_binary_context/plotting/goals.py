@@ -4,9 +4,6 @@ Plots of goals, of the best parameters in each context, and of thresholds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
 from botorch.exceptions import InputDataError
 from matplotlib.axes import Axes
 
@@ -14,8 +11,8 @@ from botorch_binary_context.bands import NUM_SAMPLES, Band
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.goals import Goal, threshold_map
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.plotting.posterior import NUM_DEVIATIONS, slice_parameters
-from botorch_binary_context.plotting.predictions import Values, evaluating
+from botorch_binary_context.plotting.posterior import NUM_DEVIATIONS
+from botorch_binary_context.plotting.predictions import evaluating
 from botorch_binary_context.plotting.slices import (
     LEGEND_HEIGHT,
     draw_band,
@@ -31,17 +28,18 @@ from botorch_binary_context.plotting.style import (
     shade,
     to_numpy,
 )
+from botorch_binary_context.plotting.view import View, cut_along
 from botorch_binary_context.rules import recommend, recommend_for_contexts
+
+# Where each grid point takes a search.
+SEARCHED_RESOLUTION = 41
 
 
 def plot_goal(
     model: LatentGP,
     space: ContextSpace,
     goal: Goal,
-    dims: Sequence[int] | None = None,
-    at: Values | None = None,
-    names: Sequence[str] | None = None,
-    resolution: int = 64,
+    view: View = View(),
     ax: Axes | None = None,
 ) -> Axes:
     r"""The posterior of a goal along one or two parameters.
@@ -53,25 +51,22 @@ def plot_goal(
         model: A model of pass/fail outcomes or duels, without batch dimensions.
         space: The box of the trials.
         goal: What the parameters should be good at.
-        dims: The parameters along the axes, one or two; by default the first two, or
-            the only one.
-        at: Where the other parameters are held, by default the recommended ones.
-        names: The names of the ``d`` columns of a trial.
-        resolution: The number of grid points along each axis.
+        view: What is shown, along one or two parameters: ``dims`` counts the
+            parameters. The others are held at the recommended ones by default.
         ax: The axes to draw on, by default those of a new figure.
 
     Example:
         >>> ax = plot_goal(model, space, WorstContext([0.2, 0.5, 0.8]))
     """
+    view.refuse("context", "opponent")
     with evaluating(model, space) as space:
         best = recommend(model, space, goal=goal)
-        at = best if at is None else at
-        cut = slice_parameters(space, dims, at, None, resolution)
+        cut = cut_along(view.with_defaults(at=best), space, space.parameter_dims)
         parameters = space.parameters(cut.trials)
         mean, variance = goal.moments(model, space, parameters)
         half_width = NUM_DEVIATIONS * variance.sqrt()
     ax = prepare_axes(ax)
-    names = column_names(space, names)
+    names = column_names(space, view.names)
     draw_values(ax, cut, mean, type(goal).__name__)
     draw_band(ax, cut, Band(mean, mean - half_width, mean + half_width))
     draw_star(ax, cut, space.at_reference(best), mean, "recommended")
@@ -87,43 +82,36 @@ def plot_best_setting(
     model: LatentGP,
     space: ContextSpace,
     parameter: int = 0,
-    context: int = 0,
-    names: Sequence[str] | None = None,
-    resolution: int = 41,
+    view: View = View(),
     ax: Axes | None = None,
 ) -> Axes:
     r"""The best value of a parameter for every context.
 
-    The other contexts are held at their reference; the other parameters are the best
-    ones, too.
+    The other parameters are the best ones, too.
 
     Args:
         model: A model of pass/fail outcomes or duels, without batch dimensions.
         space: The box of the trials.
-        parameter: The index of the parameter, counted without the contexts.
-        context: The index of the context along the axis, counted without the
-            parameters.
-        names: The names of the ``d`` columns of a trial.
-        resolution: The number of contexts.
+        parameter: Which parameter, counted without the contexts.
+        view: What is shown, along one context: ``dims`` counts the contexts.
         ax: The axes to draw on, by default those of a new figure.
 
     Example:
         >>> ax = plot_best_setting(model, space)
     """
-    _check_index(parameter, len(space.parameter_dims), "parameter")
-    _check_index(context, space.num_contexts, "context")
+    _check_parameter(parameter, len(space.parameter_dims))
+    view.refuse("at", "opponent")
     with evaluating(model, space) as space:
-        low, high = space.context_bounds[:, context]
-        unit = torch.linspace(0, 1, resolution, dtype=low.dtype, device=low.device)
-        contexts = space.reference_context.repeat(resolution, 1)
-        contexts[:, context] = low + (high - low) * unit
+        view = view.with_defaults(resolution=SEARCHED_RESOLUTION)
+        cut = cut_along(view, space, space.context_dims, most=1)
+        contexts = space.contexts(cut.trials)
         best = recommend_for_contexts(model, space, contexts)[:, parameter]
     ax = prepare_axes(ax)
-    names = column_names(space, names)
-    ax.plot(to_numpy(contexts[:, context]), to_numpy(best), color=PALETTE[0])
-    ax.set_xlim(float(low), float(high))
+    names = column_names(space, view.names)
+    ax.plot(to_numpy(cut.sides[0]), to_numpy(best), color=PALETTE[0])
+    ax.set_xlim(*cut.project(space.bounds)[:, 0])
     ax.set_ylim(*space.parameter_bounds[:, parameter].tolist())
-    ax.set_xlabel(names[space.context_dims[context]])
+    ax.set_xlabel(names[cut.columns[0]])
     ax.set_ylabel(f"best {names[space.parameter_dims[parameter]]}")
     return ax
 
@@ -132,12 +120,9 @@ def plot_threshold_map(
     model: LatentGP,
     space: ContextSpace,
     level: float | None = None,
-    dims: Sequence[int] | None = None,
-    at: Values | None = None,
+    view: View = View(),
     credible: float = 0.9,
     num_samples: int | None = NUM_SAMPLES,
-    names: Sequence[str] | None = None,
-    resolution: int = 41,
     ax: Axes | None = None,
 ) -> Axes:
     r"""The context at which the success probability crosses a level.
@@ -148,27 +133,25 @@ def plot_threshold_map(
     Args:
         model: A model that includes pass/fail outcomes, without batch dimensions.
         space: The box of the trials, with one context and at least one parameter.
-        level: The success probability, by default halfway between guesses and lapses.
-        dims: The parameters along the axes, one or two; by default the first two, or
-            the only one.
-        at: Where the other parameters are held, by default the middle of the box.
-        credible: The probability of each interval.
+        level: The success probability, by default half way between guesses and lapses.
+        view: What is shown, along one or two parameters: ``dims`` counts the
+            parameters. The others are held in the middle of the box by default.
+        credible: The probability of the intervals.
         num_samples: The number of draws from the true posterior; None for the Gaussian
             approximation.
-        names: The names of the ``d`` columns of a trial.
-        resolution: The number of grid points along each axis.
         ax: The axes to draw on, by default those of a new figure.
 
     Example:
         >>> ax = plot_threshold_map(model, space, level=0.75)
     """
+    view.refuse("context", "opponent")
     with evaluating(model, space) as space:
-        at = space.parameter_bounds.mean(dim=0) if at is None else at
-        cut = slice_parameters(space, dims, at, None, resolution)
+        view = view.with_defaults(resolution=SEARCHED_RESOLUTION)
+        cut = cut_along(view, space, space.parameter_dims)
         parameters = space.parameters(cut.trials)
         band = threshold_map(model, space, level, parameters, credible, num_samples)
     ax = prepare_axes(ax)
-    names = column_names(space, names)
+    names = column_names(space, view.names)
     low, high = space.context_bounds[:, 0]
     # Values beyond the box are drawn at its edge.
     inside = Band(*[curve.clamp(low, high) for curve in band])
@@ -184,8 +167,8 @@ def plot_threshold_map(
     return ax
 
 
-def _check_index(index: int, size: int, name: str) -> None:
-    if not 0 <= index < size:
+def _check_parameter(parameter: int, size: int) -> None:
+    if not 0 <= parameter < size:
         raise InputDataError(
-            f"Expected ``{name}`` to be from 0 to {size - 1}, but got {index}."
+            f"Expected ``parameter`` to be from 0 to {size - 1}, but got {parameter}."
         )

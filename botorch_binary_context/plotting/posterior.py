@@ -4,8 +4,6 @@ Slices of a model's posterior: its latent function and the success probability.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from matplotlib.axes import Axes
 from torch import Tensor
 
@@ -13,15 +11,12 @@ from botorch_binary_context.bands import Band, latent_band, probability_band
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.plotting.predictions import (
-    Values,
     as_candidates,
     evaluating,
     find_opponent,
-    make_trial,
 )
 from botorch_binary_context.plotting.slices import (
     Slice,
-    check_dims,
     draw_band,
     draw_star,
     draw_trials,
@@ -33,6 +28,7 @@ from botorch_binary_context.plotting.style import (
     describe_probability,
     prepare_axes,
 )
+from botorch_binary_context.plotting.view import View, cut_along
 from botorch_binary_context.rules import recommend
 
 NUM_DEVIATIONS = 2.0
@@ -41,12 +37,8 @@ NUM_DEVIATIONS = 2.0
 def plot_posterior_mean(
     model: LatentGP,
     space: ContextSpace,
-    dims: Sequence[int] | None = None,
-    at: Values | None = None,
-    context: Values | None = None,
-    names: Sequence[str] | None = None,
+    view: View = View(),
     show_data: bool = True,
-    resolution: int = 64,
     ax: Axes | None = None,
 ) -> Axes:
     r"""The posterior mean of the latent function along one or two parameters.
@@ -59,27 +51,22 @@ def plot_posterior_mean(
     Args:
         model: A model of pass/fail outcomes or duels, without batch dimensions.
         space: The box of the trials.
-        dims: The parameters along the axes, one or two; by default the first two, or
-            the only one.
-        at: Where the other parameters are held: ``d - m`` numbers, of which those
-            along the axes do not matter. By default the recommended parameters.
-        context: The context, by default the reference context.
-        names: The names of the ``d`` columns of a trial.
+        view: What is shown, along one or two parameters: ``dims`` counts the
+            parameters. The others are held at the recommended ones by default.
         show_data: Whether to mark the trials.
-        resolution: The number of grid points along each axis.
         ax: The axes to draw on, by default those of a new figure.
 
     Example:
         >>> ax = plot_posterior_mean(model, space)
-        >>> ax = plot_posterior_mean(model, space, dims=[2], context=[0.5])
+        >>> ax = plot_posterior_mean(model, space, View(dims=[2], context=[0.5]))
     """
+    view.refuse("opponent")
     with evaluating(model, space) as space:
         best = recommend(model, space)
-        at = best if at is None else at
-        cut = slice_parameters(space, dims, at, context, resolution)
+        cut = cut_along(view.with_defaults(at=best), space, space.parameter_dims)
         band = latent_band(model, cut.trials, NUM_DEVIATIONS)
     ax = prepare_axes(ax)
-    names = column_names(space, names)
+    names = column_names(space, view.names)
     _draw(ax, cut, band, best, "posterior mean")
     if show_data:
         draw_trials(ax, cut, model)
@@ -90,13 +77,8 @@ def plot_posterior_mean(
 def plot_success_probability(
     model: LatentGP,
     space: ContextSpace,
-    dims: Sequence[int] | None = None,
-    at: Values | None = None,
-    context: Values | None = None,
-    opponent: Values | None = None,
-    names: Sequence[str] | None = None,
+    view: View = View(),
     show_data: bool = True,
-    resolution: int = 64,
     ax: Axes | None = None,
 ) -> Axes:
     r"""The predicted success probability along one or two parameters.
@@ -110,60 +92,30 @@ def plot_success_probability(
     Args:
         model: A model of pass/fail outcomes or duels, without batch dimensions.
         space: The box of the trials.
-        dims: The parameters along the axes, one or two; by default the first two, or
-            the only one.
-        at: Where the other parameters are held: ``d - m`` numbers, of which those
-            along the axes do not matter. By default the recommended parameters.
-        context: The context, by default the reference context.
-        opponent: On a preference model, the ``d - m`` parameters to compare with, by
-            default the recommended ones.
-        names: The names of the ``d`` columns of a trial.
+        view: What is shown, along one or two parameters: ``dims`` counts the
+            parameters. The others, and on a preference model the opponent, are the
+            recommended ones by default.
         show_data: Whether to mark the trials.
-        resolution: The number of grid points along each axis.
         ax: The axes to draw on, by default those of a new figure.
 
     Example:
-        >>> ax = plot_success_probability(model, space, context=[0.5])
-        >>> ax = plot_success_probability(preferences, space, opponent=[0.2, 0.7])
+        >>> ax = plot_success_probability(model, space, View(context=[0.5]))
+        >>> view = View(opponent=[0.2, 0.7])
+        >>> ax = plot_success_probability(preferences, space, view)
     """
     with evaluating(model, space) as space:
         best = recommend(model, space)
-        at = best if at is None else at
-        cut = slice_parameters(space, dims, at, context, resolution)
-        other = find_opponent(model, space, opponent)
+        cut = cut_along(view.with_defaults(at=best), space, space.parameter_dims)
+        other = find_opponent(model, space, view.opponent)
         candidates = as_candidates(space, cut.trials, other)
         band = probability_band(model, candidates, NUM_DEVIATIONS)
     ax = prepare_axes(ax)
-    names = column_names(space, names)
+    names = column_names(space, view.names)
     _draw(ax, cut, band, best, describe_probability(other), limits=(0.0, 1.0))
     if show_data:
         draw_trials(ax, cut, model)
     finish(ax, cut, names)
     return ax
-
-
-def slice_parameters(
-    space: ContextSpace,
-    dims: Sequence[int] | None,
-    at: Values,
-    context: Values | None,
-    resolution: int,
-) -> Slice:
-    r"""The slice along parameters, which are counted without the contexts.
-
-    Args:
-        space: The box of the trials.
-        dims: One or two parameters, by default the first two.
-        at: The other parameters.
-        context: The context, by default the reference context.
-        resolution: The number of grid points along each axis.
-    """
-    num_parameters = len(space.parameter_dims)
-    if dims is None:
-        dims = range(min(2, num_parameters))
-    check_dims(dims, num_parameters)
-    columns = [space.parameter_dims[i] for i in dims]
-    return Slice.through(make_trial(space, at, context), space, columns, resolution)
 
 
 def _draw(

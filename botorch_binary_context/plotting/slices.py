@@ -107,18 +107,21 @@ class Slice:
         return to_numpy(trials[..., list(self.columns)])
 
 
-def check_dims(dims: Sequence[int], size: int) -> None:
+def check_dims(dims: Sequence[int], size: int, most: int = 2) -> None:
     r"""Check that one or two different columns are named.
 
     Args:
         dims: The columns.
         size: The number of columns there are.
+        most: The largest number of them that may be named, one or two.
     """
     known = all(0 <= i < size for i in dims)
-    if not known or len(dims) not in (1, 2) or len(set(dims)) < len(dims):
+    if not known or not 1 <= len(dims) <= most or len(set(dims)) < len(dims):
+        expected = f"one of {size} columns, counted from 0"
+        if most > 1:
+            expected = f"one or two different numbers from 0 to {size - 1}"
         raise InputDataError(
-            f"Expected ``dims`` to be one or two different numbers from 0 to "
-            f"{size - 1}, but got {list(dims)}."
+            f"Expected ``dims`` to be {expected}, but got {list(dims)}."
         )
 
 

@@ -14,9 +14,7 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
     recommend,
 )
-from botorch_binary_context.plotting import (
-    plot_acquisition,
-)
+from botorch_binary_context.plotting import View, plot_acquisition
 from tests.closeness import assert_all_close
 from tests.plotting.pictures import (
     FLAT,
@@ -41,7 +39,7 @@ class TestAcquisition:
     def test_surface_of_context_and_parameter(self) -> None:
         model = make_model(BinaryLaplaceGP)
         acqf = BernoulliMutualInformation(model)
-        ax = plot_acquisition(acqf, SPACE, dims=[2, 1], at=[0.3, 0.0])
+        ax = plot_acquisition(acqf, SPACE, View(dims=[2, 1], at=[0.3, 0.0]))
 
         def value(u: Tensor, v: Tensor) -> Tensor:
             with torch.no_grad():
@@ -57,7 +55,8 @@ class TestAcquisition:
 
     def test_curve(self) -> None:
         acqf = BernoulliMutualInformation(make_model(BinaryLaplaceGP))
-        ax = plot_acquisition(acqf, SPACE, [1], [0.3, 0.8], names=["a", "b", "c"])
+        view = View([1], [0.3, 0.8], names=["a", "b", "c"])
+        ax = plot_acquisition(acqf, SPACE, view)
         x, y = curve(ax)
         assert_all_close(x, torch.linspace(-1, 1, 64).double())
         with torch.no_grad():
@@ -78,12 +77,12 @@ class TestAcquisition:
             calls.append(X)
             return -(((X[:, 0] - double([0.52, 0.0, 1.25])) * weight) ** 2).sum(dim=-1)
 
-        ax = plot_acquisition(score, SPACE, dims=[0, 2], resolution=11)
+        ax = plot_acquisition(score, SPACE, View(dims=[0, 2], resolution=11))
         (X,) = calls
         assert X.shape == (121, 1, 3)
         assert (X[..., 1] == 0.5).all()
         assert_all_close(marks(ax, "maximum"), double([[0.5, 1.2]]))
-        plot_acquisition(score, SPACE, dims=[1])
+        plot_acquisition(score, SPACE, View(dims=[1]))
         assert_all_close(calls[1][0, 0, [0, 2]], double([0.5, 1.0]))
 
     def test_columns_by_default(self) -> None:
@@ -96,7 +95,8 @@ class TestAcquisition:
         model = make_model(PreferenceLaplaceGP)
         acqf = BernoulliMutualInformation(model)
         opponent = recommend(model, SPACE)
-        ax = plot_acquisition(acqf, SPACE, [1, 0], [0.0, 0.4], opponent=opponent)
+        view = View([1, 0], [0.0, 0.4], opponent=opponent)
+        ax = plot_acquisition(acqf, SPACE, view)
 
         def value(u: Tensor, v: Tensor) -> Tensor:
             sides = [rows(v, u, 0.4), rows(opponent[0], u, opponent[1])]
@@ -109,14 +109,15 @@ class TestAcquisition:
         model = make_model(PreferenceLaplaceGP)
         incumbent = SPACE.at_reference(recommend(model, SPACE))
         acqf = MaximallyUncertainChallenge(model, incumbent)
-        ax = plot_acquisition(acqf, SPACE, dims=[0, 2], resolution=128)
+        ax = plot_acquisition(acqf, SPACE, View(dims=[0, 2], resolution=128))
         with torch.no_grad():
             assert_surface(ax, lambda u, v: acqf(rows(u, 0.5, v).unsqueeze(-2)))
 
     def test_stock_function(self) -> None:
         model = make_model(BinaryLaplaceGP)
         model.train()
-        ax = plot_acquisition(PosteriorMean(model), SPACE, dims=[0], at=[0.0, 0.6])
+        view = View(dims=[0], at=[0.0, 0.6])
+        ax = plot_acquisition(PosteriorMean(model), SPACE, view)
         assert model.training
         x, y = curve(ax)
         assert_all_close(y, moments(model, rows(x, 0.5, 0.6))[0])

@@ -15,6 +15,7 @@ from botorch_binary_context import (
     recommend,
 )
 from botorch_binary_context.plotting import (
+    View,
     plot_best_so_far,
     plot_contexts,
     plot_psychometric_curves,
@@ -61,8 +62,9 @@ class TestPsychometricCurves:
         """Quantiles of the probability, by sampling."""
         model = make_model(BinaryLaplaceGP, likelihood=ProbitLikelihood(0.1, 0.02))
         for credible in (0.5, 0.9):
+            view = View(resolution=5)
             ax = plot_psychometric_curves(
-                model, SPACE, self.parameters[:1], credible=credible, resolution=5
+                model, SPACE, self.parameters[:1], view, credible
             )
             s, _ = curve(ax)
             mean, deviation = moments(model, rows(0.2, s, 1.0))
@@ -75,9 +77,9 @@ class TestPsychometricCurves:
 
     def test_guess_rate(self) -> None:
         model = make_model(BinaryLaplaceGP, likelihood=ProbitLikelihood(0.25))
-        names = ["a", "difficulty", "c"]
+        view = View(names=["a", "difficulty", "c"])
         ax = plot_psychometric_curves(
-            model, SPACE, self.parameters, labels=["good", "bad"], names=names
+            model, SPACE, self.parameters, view, labels=["good", "bad"]
         )
         assert legend(ax) == ["good", "bad", "guess rate"]
         assert ax.get_xlabel() == "difficulty"
@@ -88,22 +90,24 @@ class TestPsychometricCurves:
     def test_several_contexts(self) -> None:
         model = random_model(BinaryLaplaceGP, dim=3)
         for context_dim, name in ((0, "$s_{1}$"), (1, "$s_{2}$")):
-            ax = plot_psychometric_curves(
-                model, TWO_CONTEXTS, double([[1.1]]), context_dim
-            )
-            s, y = curve(ax)
-            held = [rows(s, 0.5, 1.1), rows(0.3, s, 1.1)][context_dim]
-            mean, deviation = moments(model, held)
-            assert_all_close(y, ndtr(mean / (1 + deviation.square()).sqrt()))
-            assert ax.get_xlabel() == name
-            assert legend(ax) == ["$x$ = 1.1"]
+            for context in (None, [0.2, -0.4]):
+                view = View(dims=[context_dim], context=context)
+                ax = plot_psychometric_curves(
+                    model, TWO_CONTEXTS, double([[1.1]]), view
+                )
+                s, y = curve(ax)
+                first, second = context or (0.3, 0.5)
+                held = [rows(s, second, 1.1), rows(first, s, 1.1)][context_dim]
+                mean, deviation = moments(model, held)
+                assert_all_close(y, ndtr(mean / (1 + deviation.square()).sqrt()))
+                assert ax.get_xlabel() == name
+                assert legend(ax) == ["$x$ = 1.1"]
 
     def test_duels(self) -> None:
         model = make_model(PreferenceLaplaceGP)
         for opponent in (None, [0.3, 0.3]):
-            ax = plot_psychometric_curves(
-                model, SPACE, self.parameters, opponent=opponent
-            )
+            view = View(opponent=opponent)
+            ax = plot_psychometric_curves(model, SPACE, self.parameters, view)
             other = recommend(model, SPACE) if opponent is None else double(opponent)
             s, y = curve(ax)
             assert_all_close(y, preference(model, rows(0.2, s, 1.0), other))

@@ -21,6 +21,7 @@ from botorch_binary_context import (
     PreferenceLaplaceGP,
 )
 from botorch_binary_context.plotting import (
+    View,
     plot_acquisition,
     plot_best_so_far,
     plot_contexts,
@@ -46,15 +47,16 @@ def every_plot(
 ) -> list[Callable[..., Axes]]:
     """All functions that ask a model, with their arguments filled in but ``ax``."""
     parameters = space.parameter_bounds[:1]
-    duel: Any = {}
+    view = View(resolution=8)
+    against = view
     if isinstance(model, PreferenceLaplaceGP):
-        duel = {"opponent": space.parameter_bounds[0]}
+        against = View(opponent=space.parameter_bounds[0], resolution=8)
     acqf = BernoulliMutualInformation(model)
     return [
-        lambda **k: plot_posterior_mean(model, space, resolution=8, **k),
-        lambda **k: plot_success_probability(model, space, resolution=8, **k),
+        lambda **k: plot_posterior_mean(model, space, view, **k),
+        lambda **k: plot_success_probability(model, space, view, **k),
         lambda **k: plot_psychometric_curves(model, space, parameters, **k),
-        lambda **k: plot_acquisition(acqf, space, resolution=8, **duel, **k),
+        lambda **k: plot_acquisition(acqf, space, against, **k),
     ]
 
 
@@ -122,7 +124,7 @@ class TestModelIsLeftAlone:
         model = make_model(BinaryLaplaceGP)
         model.train()
         with pytest.raises(InputDataError):
-            plot_posterior_mean(model, SPACE, context=[1.0, 2.0])
+            plot_posterior_mean(model, SPACE, View(context=[1.0, 2.0]))
         assert model.training
         assert torch.is_grad_enabled()
 
@@ -175,24 +177,25 @@ class TestErrors:
         every = [*of_model, lambda **k: plot_acquisition(acqf, SPACE, **k)]
         for dims in ([], [0, 0], [-1], [0, 1, 2], [3]):
             message = "Expected ``dims`` to be one or two different numbers from 0 to "
-            self.check(message, every, dims=dims)
+            self.check(message, every, view=View(dims=dims))
         message = "``dims`` .* from 0 to 1, but got \\[0, 2\\]"
-        self.check(message, of_model, dims=[0, 2])
+        self.check(message, of_model, view=View(dims=[0, 2]))
         message = "Expected ``resolution`` to be at least 2, but got 1"
-        self.check(message, every, resolution=1)
-        for at in ([0.1], 0.1, [[0.1, 0.2]], [0.1, 0.2, 0.3]):
+        self.check(message, every, view=View(resolution=1))
+        places: Any = ([0.1], 0.1, [[0.1, 0.2]], [0.1, 0.2, 0.3])
+        for at in places:
             message = "Expected ``at`` to have one number for each of 2 columns"
-            self.check(message, every, at=at)
+            self.check(message, every, view=View(at=at))
         message = "Expected ``context`` to have one number for each of 1 columns"
-        self.check(message, every, context=[0.1, 0.2])
+        self.check(message, every, view=View(context=[0.1, 0.2]))
         message = "Expected ``names`` to name the 3 columns .* \\['a', 'b'\\]"
-        self.check(message, every, names=["a", "b"])
+        self.check(message, every, view=View(names=["a", "b"]))
 
     def test_opponent(self) -> None:
         model = make_model(BinaryLaplaceGP)
         message = "Expected ``opponent`` to be None for a model of pass/fail outcomes"
         with pytest.raises(UnsupportedError, match=message):
-            plot_success_probability(model, SPACE, opponent=[0.1, 0.2])
+            plot_success_probability(model, SPACE, View(opponent=[0.1, 0.2]))
         duels = make_model(PreferenceLaplaceGP)
         acqf = BernoulliMutualInformation(duels)
         self.check(
@@ -201,13 +204,13 @@ class TestErrors:
                 lambda **k: plot_success_probability(duels, SPACE, **k),
                 lambda **k: plot_acquisition(acqf, SPACE, **k),
             ],
-            opponent=[0.1],
+            view=View(opponent=[0.1]),
         )
 
     def test_acquisition_values(self) -> None:
         message = "``acqf`` to give one value for each of 64 candidates.* \\[64, 1\\]"
         with pytest.raises(InputDataError, match=message):
-            plot_acquisition(lambda X: X.sum(dim=-1), FLAT, resolution=8)
+            plot_acquisition(lambda X: X.sum(dim=-1), FLAT, View(resolution=8))
 
     def test_psychometric_curves(self) -> None:
         model = make_model(BinaryLaplaceGP)
@@ -220,9 +223,9 @@ class TestErrors:
         for wrong in (parameters[0], parameters[:, :1], parameters[:0]):
             message = "Expected ``parameters`` to be one or more rows of 2 numbers"
             self.check(message, plots, parameters=wrong)
-        for context_dim in (-1, 1):
-            message = f"``context_dim`` to be one of 1 contexts.* got {context_dim}"
-            self.check(message, plots, context_dim=context_dim)
+        for dim in (-1, 1):
+            message = f"``dims`` to be one of 1 columns.* got \\[{dim}\\]"
+            self.check(message, plots, view=View(dims=[dim]))
         for credible in (0.0, 1.0, 90):
             message = f"``credible`` to be between 0 and 1, but got {credible}"
             self.check(message, plots, credible=credible)

@@ -16,6 +16,7 @@ from botorch_binary_context import (
     threshold_map,
 )
 from botorch_binary_context.plotting import (
+    View,
     plot_best_setting,
     plot_goal,
     plot_threshold_map,
@@ -42,7 +43,7 @@ class TestPlotGoal:
         for model_class in MODEL_CLASSES:
             model = make_model(model_class)
             best = recommend(model, SPACE, goal=GOAL)
-            ax = plot_goal(model, SPACE, GOAL, dims=[1], resolution=16)
+            ax = plot_goal(model, SPACE, GOAL, View(dims=[1], resolution=16))
             x, y = curve(ax)
             parameters = torch.stack([best[0].expand(16), x], dim=-1)
             with torch.no_grad():
@@ -57,7 +58,7 @@ class TestPlotGoal:
 
     def test_surface(self) -> None:
         model = make_model(BinaryLaplaceGP)
-        ax = plot_goal(model, SPACE, GOAL, resolution=8)
+        ax = plot_goal(model, SPACE, GOAL, View(resolution=8))
         best = recommend(model, SPACE, goal=GOAL)
         assert_all_close(marks(ax, "recommended")[0], best)
         contour(ax)
@@ -66,7 +67,7 @@ class TestPlotGoal:
 class TestPlotBestSetting:
     def test_curve(self) -> None:
         model = make_wide_model("duels")
-        ax = plot_best_setting(model, WIDE, parameter=1, resolution=5)
+        ax = plot_best_setting(model, WIDE, 1, View(resolution=5))
         x, y = curve(ax)
         assert_all_close(x, torch.linspace(0, 1, 5, dtype=torch.double))
         for s, best in zip(x, y, strict=True):
@@ -87,8 +88,9 @@ class TestPlotBestSetting:
         model = make_model(BinaryLaplaceGP)
         with pytest.raises(InputDataError, match="``parameter`` .* but got 2"):
             plot_best_setting(model, SPACE, parameter=2)
-        with pytest.raises(InputDataError, match="``context`` .* but got 1"):
-            plot_best_setting(model, SPACE, context=1)
+        message = "``dims`` to be one of 1 columns, counted from 0, but got \\[1\\]"
+        with pytest.raises(InputDataError, match=message):
+            plot_best_setting(model, SPACE, view=View(dims=[1]))
 
 
 class TestPlotThresholdMap:
@@ -101,8 +103,9 @@ class TestPlotThresholdMap:
 
     def test_curve(self) -> None:
         model = self.model()
+        view = View(resolution=9)
         ax = plot_threshold_map(
-            model, self.space, 0.6, num_samples=None, resolution=9, credible=0.8
+            model, self.space, 0.6, view, credible=0.8, num_samples=None
         )
         x, y = curve(ax)
         expected = threshold_map(
@@ -117,7 +120,9 @@ class TestPlotThresholdMap:
 
     def test_surface(self) -> None:
         model = make_model(BinaryLaplaceGP)
-        ax = plot_threshold_map(model, SPACE, num_samples=None, resolution=6)
+        ax = plot_threshold_map(
+            model, SPACE, None, View(resolution=6), num_samples=None
+        )
         contour(ax)
         assert ax.get_ylabel() == "$x_{2}$"
 

@@ -2,6 +2,7 @@ r"""Slices of a model: what is on the axes, not how it looks."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -21,6 +22,7 @@ from botorch_binary_context import (
     recommend,
 )
 from botorch_binary_context.plotting import (
+    View,
     plot_posterior_mean,
     plot_success_probability,
 )
@@ -55,7 +57,7 @@ class TestPosteriorMean:
         for model_class in MODEL_CLASSES:
             model = make_model(model_class)
             best = recommend(model, SPACE)
-            ax = plot_posterior_mean(model, SPACE, dims=[1], resolution=21)
+            ax = plot_posterior_mean(model, SPACE, View(dims=[1], resolution=21))
             x, y = curve(ax)
             assert_all_close(x, torch.linspace(0, 2, 21).double())
             mean, deviation = moments(model, rows(best[0], 0.5, x))
@@ -73,7 +75,7 @@ class TestPosteriorMean:
     def test_star_on_the_curve(self) -> None:
         model = make_model(BinaryLaplaceGP)
         best = recommend(model, SPACE)
-        ax = plot_posterior_mean(model, SPACE, dims=[0], resolution=401)
+        ax = plot_posterior_mean(model, SPACE, View(dims=[0], resolution=401))
         top, _ = moments(model, rows(best[0], 0.5, best[1]).unsqueeze(0))
         expected = torch.stack([best[0], top[0]]).unsqueeze(0)
         assert_all_close(marks(ax, "recommended"), expected, atol=1e-3)
@@ -96,7 +98,7 @@ class TestPosteriorMean:
 
     def test_other_side_first(self) -> None:
         model = make_model(BinaryLaplaceGP)
-        ax = plot_posterior_mean(model, SPACE, dims=(1, 0), context=-0.5)
+        ax = plot_posterior_mean(model, SPACE, View(dims=(1, 0), context=-0.5))
         assert_surface(ax, lambda u, v: moments(model, rows(v, -0.5, u))[0])
         assert (ax.get_xlim(), ax.get_ylim()) == ((0, 2), (0, 1))
         assert ax.get_xlabel() == "$x_{2}$"
@@ -109,7 +111,7 @@ class TestPosteriorMean:
         for at, context in product(
             ([0.9, 0.2], double([0.9, 7.0])), ([-0.3], double([-0.3]), -0.3)
         ):
-            ax = plot_posterior_mean(model, SPACE, [1], at, context, names)
+            ax = plot_posterior_mean(model, SPACE, View([1], at, context, names=names))
             x, y = curve(ax)
             assert_all_close(y, moments(model, rows(0.9, -0.3, x))[0])
             assert ax.get_xlabel() == "offset"
@@ -119,7 +121,7 @@ class TestPosteriorMean:
         """Four on a line of the title."""
         bounds = torch.stack([torch.zeros(7), torch.ones(7)]).double()
         model = random_model(BinaryLaplaceGP, dim=7)
-        ax = plot_posterior_mean(model, ContextSpace(bounds), [0], [0.5] * 7)
+        ax = plot_posterior_mean(model, ContextSpace(bounds), View([0], [0.5] * 7))
         first, second = ax.get_title().split("\n")
         expected = [f"$x_{{{i}}}$ = 0.5" for i in range(2, 8)]
         assert first.split(", ") == expected[:4]
@@ -158,7 +160,7 @@ class TestSuccessProbability:
         for guess, lapse in ((0.0, 0.0), (0.25, 0.05)):
             likelihood = ProbitLikelihood(guess, lapse)
             model = make_model(BinaryLaplaceGP, likelihood=likelihood)
-            ax = plot_success_probability(model, SPACE, dims=[0], at=[0.0, 1.2])
+            ax = plot_success_probability(model, SPACE, View(dims=[0], at=[0.0, 1.2]))
             x, y = curve(ax)
             mean, deviation = moments(model, rows(x, 0.5, 1.2))
             scale = 1 - guess - lapse
@@ -171,7 +173,7 @@ class TestSuccessProbability:
 
     def test_surface(self) -> None:
         model = make_model(BinaryLaplaceGP, likelihood=ProbitLikelihood(0.25, 0.05))
-        ax = plot_success_probability(model, SPACE, context=[-1.0])
+        ax = plot_success_probability(model, SPACE, View(context=[-1.0]))
 
         def probability(u: Tensor, v: Tensor) -> Tensor:
             mean, deviation = moments(model, rows(u, -1.0, v))
@@ -188,11 +190,12 @@ class TestSuccessProbability:
         best = recommend(model, SPACE)
         for opponent in (None, double([0.2, 1.5])):
             other = best if opponent is None else opponent
-            options = {"opponent": opponent, "context": 1.0}
+            view = View(context=1.0, opponent=opponent)
             label = (
                 f"probability of being preferred to ({other[0]:.3g}, {other[1]:.3g})"
             )
-            ax = plot_success_probability(model, SPACE, [0], resolution=401, **options)
+            line = replace(view, dims=[0], resolution=401)
+            ax = plot_success_probability(model, SPACE, line)
             x, y = curve(ax)
             expected = preference(model, rows(x, 1.0, best[1]), other)
             assert_all_close(y, expected)
@@ -200,7 +203,7 @@ class TestSuccessProbability:
             if opponent is None:  # the best against itself
                 star = marks(ax, "recommended")[0]
                 assert_all_close(star, double([best[0], 0.5]), atol=1e-4)
-            ax = plot_success_probability(model, SPACE, **options)
+            ax = plot_success_probability(model, SPACE, view)
             assert color_bar(ax).get_ylabel() == label
             assert_surface(
                 ax, lambda u, v, z=other: preference(model, rows(u, 1.0, v), z)
@@ -208,7 +211,8 @@ class TestSuccessProbability:
 
     def test_marks_at_the_outcomes(self) -> None:
         """Beside a curve passes are at probability 1 and fails at 0."""
-        ax = plot_success_probability(make_model(BinaryLaplaceGP), SPACE, dims=[0])
+        model = make_model(BinaryLaplaceGP)
+        ax = plot_success_probability(model, SPACE, View(dims=[0]))
         for label, outcome in (("passed", 1.0), ("failed", 0.0)):
             (found,) = (
                 c for c in of_type(ax, PathCollection) if c.get_label() == label
@@ -228,7 +232,7 @@ class TestTrials:
             assert legend(ax) == ["recommended", "passed", "failed"]
             assert_all_close(marks(ax, "passed"), X[passed][:, [0, 2]])
             assert_all_close(marks(ax, "failed"), X[~passed][:, [0, 2]])
-            ax = plot(model, SPACE, dims=[1])
+            ax = plot(model, SPACE, View(dims=[1]))
             assert_all_close(marks(ax, "passed")[:, 0], X[passed, 2])
             assert_all_close(marks(ax, "failed")[:, 0], X[~passed, 2])
             assert (marks(ax, "passed")[:, 1] > 0.9).all()
@@ -256,7 +260,7 @@ class TestTrials:
             assert_all_close(marks(ax, "won"), winners[:, [0, 2]])
             assert_all_close(marks(ax, "lost"), losers[:, [0, 2]])
             self.assert_joined(ax, winners[:, [0, 2]], losers[:, [0, 2]])
-            ax = plot(model, SPACE, dims=[0])
+            ax = plot(model, SPACE, View(dims=[0]))
             assert_all_close(marks(ax, "won")[:, 0], winners[:, 0])
             self.assert_joined(ax, marks(ax, "won"), marks(ax, "lost"))
 
@@ -289,7 +293,9 @@ class TestTrials:
         for model_class, plot, dims in product(
             MODEL_CLASSES, MODEL_PLOTS, ([0], [0, 1])
         ):
-            ax = plot(make_model(model_class, n=0), SPACE, dims=dims, resolution=8)
+            ax = plot(
+                make_model(model_class, n=0), SPACE, View(dims=dims, resolution=8)
+            )
             for label in legend(ax)[1:]:
                 assert len(marks(ax, label)) == 0
             draw(ax)
