@@ -194,7 +194,7 @@ def make_model(settings: Settings, X: Tensor, Y: Tensor) -> LatentGP:
         [Observations(X, Y, settings.feedback.likelihood())],
         covar_module=prior["covariance"],
         mean_module=prior["mean"],
-        input_transform=make_coordinates(settings, levels=True),
+        input_transform=make_coordinates(settings, snap_contexts=True),
     )
 
 

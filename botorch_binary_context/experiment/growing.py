@@ -74,14 +74,14 @@ class GrowingModel:
         grown = self._find(answers, learned, first)
         if grown is None:
             begin = answers[:first]
-            model = self._surrogate.model(begin, learned, levels=True)
+            model = self._surrogate.model(begin, learned, snap_contexts=True)
             grown = self._keep(_Grown(model, begin, learned, first))
         for number in range(len(grown.answers), len(answers)):
-            self._show(grown.model, shown, levels=True)
+            self._show(grown.model, shown, snap_contexts=True)
             grown = self._keep(self._grow(grown, answers[: number + 1]))
         if not state.is_supposed:
             self._kept = deque([grown], MAX_KEPT)  # the others take memory
-        self._show(grown.model, shown, levels=True)
+        self._show(grown.model, shown, snap_contexts=True)
         return grown.model
 
     def between_levels(self, model: LatentGP, state: State) -> LatentGP:
@@ -94,7 +94,7 @@ class GrowingModel:
         Returns:
             The same model, which allows any context until :meth:`at` is called again.
         """
-        self._show(model, self._shown(state), levels=False)
+        self._show(model, self._shown(state), snap_contexts=False)
         return model
 
     def _shown(self, state: State) -> Tensor:
@@ -131,9 +131,9 @@ class GrowingModel:
                 model = model.grow(kind)
         return replace(grown, model=model, answers=answers)
 
-    def _show(self, model: LatentGP, shown: Tensor, levels: bool) -> None:
+    def _show(self, model: LatentGP, shown: Tensor, snap_contexts: bool) -> None:
         """Replace the trials of a model."""
-        coordinates = make_coordinates(self._surrogate.settings, levels, shown)
+        coordinates = make_coordinates(self._surrogate.settings, snap_contexts, shown)
         if coordinates is not None:
             model.input_transform = coordinates
 

@@ -310,12 +310,12 @@ class Encoder:
         rows = X[:, self.num_contexts : sum(self._sizes)]
         return context, tuple(self.decode_parameters(row) for row in rows)
 
-    def snap(self, X: Tensor, levels: bool) -> Tensor:
-        r"""The nearest rows that can be shown.
+    def snap(self, X: Tensor, snap_contexts: bool) -> Tensor:
+        r"""Rows that can be shown, nearest to any.
 
         Args:
             X: A ``... x d`` tensor.
-            levels: Whether contexts are snapped, too.
+            snap_contexts: Whether contexts are snapped, too.
 
         Returns:
             A tensor of the same shape.
@@ -325,7 +325,9 @@ class Encoder:
         m = self.num_contexts
         contexts = zip(self.space.contexts, parts[:m], strict=True)
         parameters = zip(self.space.parts, parts[m:], strict=True)
-        snapped = [c.snap(U, self.centered) if levels else U for c, U in contexts]
+        snapped = [
+            c.snap(U, self.centered) if snap_contexts else U for c, U in contexts
+        ]
         snapped += [p.snap(U) for p, U in parameters]
         return torch.cat([*snapped, rest], dim=-1)
 
@@ -347,23 +349,23 @@ class Snap(InputTransform):
     transform_on_fantasize: bool = True
 
     def __init__(
-        self, encoder: Encoder, levels: bool, shown: Tensor | None = None
+        self, encoder: Encoder, snap_contexts: bool, shown: Tensor | None = None
     ) -> None:
         r"""
         Args:
-            encoder: Knows what can be shown.
-            levels: Whether contexts are snapped to their levels, to choose one; if not,
-                they are free, for predictions.
+            encoder: Says what can be shown.
+            snap_contexts: Whether contexts are snapped to their levels, to choose one,
+                or free to be asked about.
             shown: The rows of all trials so far, ``n x d``.
         """
         super().__init__()
         self.encoder = encoder
-        self.levels = levels
+        self.snap_contexts = snap_contexts
         self.kept = None if shown is None else self._find_between(shown)
 
     def _find_between(self, X: Tensor) -> Tensor | None:
         """The rows that cannot be shown, if any."""
-        moved = (self.encoder.snap(X, self.levels) - X).abs().amax(dim=-1)
+        moved = (self.encoder.snap(X, self.snap_contexts) - X).abs().amax(dim=-1)
         is_between = moved > SNAP_TOLERANCE
         return X[is_between] if bool(is_between.any()) else None
 
@@ -376,7 +378,7 @@ class Snap(InputTransform):
         Returns:
             A tensor of the same shape.
         """
-        snapped = self.encoder.snap(X, self.levels)
+        snapped = self.encoder.snap(X, self.snap_contexts)
         if self.kept is None:
             return snapped
         is_kept = (X.unsqueeze(-2) == self.kept).all(dim=-1).any(dim=-1, keepdim=True)
@@ -397,7 +399,7 @@ class Snap(InputTransform):
         theirs = other.encoder
         same = mine.space == theirs.space and mine.centered == theirs.centered
         same = same and mine.timed == theirs.timed
-        same = same and self.levels == other.levels
+        same = same and self.snap_contexts == other.snap_contexts
         if self.kept is None or other.kept is None:
             return same and self.kept is other.kept
         return same and torch.equal(self.kept, other.kept)

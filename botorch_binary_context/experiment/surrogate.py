@@ -69,13 +69,14 @@ def last_scheduled_fit(num_answers: int, first: int) -> int | None:
 
 
 def make_coordinates(
-    settings: Settings, levels: bool, shown: Tensor | None = None
+    settings: Settings, snap_contexts: bool, shown: Tensor | None = None
 ) -> InputTransform | None:
     r"""The input transform of models of an experiment.
 
     Args:
-        settings: The settings of the experiment.
-        levels: Whether the model knows only the levels of contexts, to choose one.
+        settings: What the experiment is.
+        snap_contexts: Whether the model knows only the levels of contexts, to choose
+            one.
         shown: The rows of the trials that the model knows, ``n x d``.
 
     Returns:
@@ -86,7 +87,7 @@ def make_coordinates(
     encoder = settings.encoder()
     steps: dict[str, InputTransform] = {}
     if not encoder.is_continuous:
-        steps["snap"] = Snap(encoder, levels, shown)
+        steps["snap"] = Snap(encoder, snap_contexts, shown)
     for column, lens in encoder.lens_columns():
         sphere, cylinder, _ = lens.parts
         steps[lens.name] = PowerVectors(column, sphere.bounds, cylinder.bounds)
@@ -170,15 +171,16 @@ class Surrogate:
         self,
         trials: Sequence[Trial],
         learned: Hyperparameters,
-        levels: bool,
+        snap_contexts: bool,
     ) -> LatentGP:
         r"""The model of answers.
 
         Args:
             trials: Answered trials.
-            learned: The hyperparameters that are not fixed; missing ones are as in the
-                prior.
-            levels: Whether the model knows only the levels of contexts, to choose one.
+            learned: The hyperparameters that are not fixed; what is missing is as the
+                prior has it.
+            snap_contexts: Whether the model knows only the levels of contexts, to
+                choose one.
 
         Returns:
             The model, in ``eval`` mode.
@@ -200,7 +202,7 @@ class Surrogate:
             self.observations(trials, likelihood),
             covar_module=kernel,
             mean_module=mean,
-            input_transform=make_coordinates(self.settings, levels, shown),
+            input_transform=make_coordinates(self.settings, snap_contexts, shown),
             inference=INFERENCES[self.settings.inference](),
         )
         _drop_hooks(model)
@@ -217,7 +219,7 @@ class Surrogate:
         Returns:
             The hyperparameters by their names; None, with a warning, if the fit fails.
         """
-        model = self.model(trials, {}, levels=False)
+        model = self.model(trials, {}, snap_contexts=False)
         prior = ModuleDict(
             {
                 "covariance": model.covar_module,

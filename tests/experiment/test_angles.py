@@ -108,7 +108,7 @@ class TestExperiment:
     def test_hyperparameters(self) -> None:
         fixed = {"periodic_lengthscale": 3.0, "lengthscale": 0.3, "outputscale": 2.0}
         maker = Surrogate(Settings(SPACE, hyperparameters={**fixed, "slope": 5.0}))
-        model: Any = maker.model([], {}, levels=True)
+        model: Any = maker.model([], {}, snap_contexts=True)
         found = {type(m).__name__: m for m in model.covar_module.modules()}
         assert found["PeriodicKernel"].lengthscale.item() == pytest.approx(3.0)
         assert found["PeriodicKernel"].period_length.item() == pytest.approx(1.0)

@@ -56,18 +56,18 @@ def test_mean_function(tmp_path: Path) -> None:
         settings = new.settings
     trials = [e._read_state().answered for e in earlier]
     plain = Surrogate(pass_fail())
-    models = [plain.model(some, {}, levels=False) for some in trials]
+    models = [plain.model(some, {}, snap_contexts=False) for some in trials]
     prior = population_prior(models, mean_function=True)
-    expected = prior.apply(plain.model([], {}, levels=False))
+    expected = prior.apply(plain.model([], {}, snap_contexts=False))
     X = plain.rows(trials[0])
     with torch.no_grad():
-        found = Surrogate(settings).model([], {}, levels=False).posterior(X)
+        found = Surrogate(settings).model([], {}, snap_contexts=False).posterior(X)
         torch.testing.assert_close(
             found.mean, expected.posterior(X).mean, atol=1e-3, rtol=1e-3
         )
         torch.testing.assert_close(found.variance, expected.posterior(X).variance)
         without = replace(settings, mean_function=None)
-        level = Surrogate(without).model([], {}, levels=False).posterior(X).mean
+        level = Surrogate(without).model([], {}, snap_contexts=False).posterior(X).mean
     assert float((found.mean - level).abs().max()) > 0.1
     with Experiment.open(path) as again:
         assert again.settings == settings

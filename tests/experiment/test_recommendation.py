@@ -39,7 +39,7 @@ def recommendation(settings: Settings, n: int = 40) -> Recommendation:
 def recommend_from(settings: Settings, trials: list[Trial]) -> Recommendation:
     maker = Surrogate(settings)
     learned = maker.fit(trials) or {}
-    model, asking = (maker.model(trials, learned, levels) for levels in (False, True))
+    model, asking = (maker.model(trials, learned, snap) for snap in (False, True))
     return make_recommendation(
         model, asking, settings, seed=0, num_answers=len(model.train_targets)
     )

@@ -72,7 +72,7 @@ class TestEncoder:
         context, sides = encoder.decode(X)
         rows = encoder.encode(context, sides)
         assert encoder.decode(rows) == (context, sides)
-        snapped = encoder.snap(X, levels=True)
+        snapped = encoder.snap(X, snap_contexts=True)
         undecided = (X[:, 3:] == X[:, 3:4]).all(dim=-1, keepdim=True)
         at_reference = snapped[:, :1] == encoder.context_space.reference_context
         free = torch.cat([at_reference, *[undecided] * 5], dim=-1)
@@ -81,10 +81,10 @@ class TestEncoder:
     def test_context_is_snapped_when_told_so(self) -> None:
         encoder = Encoder(MIXED)
         X = double([[0.3, 0.5, 0.49, 0.1, 0.2, 0.0]])
-        for levels, noise in ((True, 0.25), (False, 0.3)):
+        for snap_contexts, noise in ((True, 0.25), (False, 0.3)):
             expected = double([[noise, 0.5, 0.5, 0, 1, 0]])
-            torch.testing.assert_close(encoder.snap(X, levels), expected)
-            torch.testing.assert_close(Snap(encoder, levels)(X), expected)
+            torch.testing.assert_close(encoder.snap(X, snap_contexts), expected)
+            torch.testing.assert_close(Snap(encoder, snap_contexts)(X), expected)
 
     def test_errors(self) -> None:
         encoder = Encoder(CONTINUOUS)

@@ -71,7 +71,7 @@ def make_trials(settings: Settings, n: int, seed: int = 0) -> list[Trial]:
 
 def evidence(maker: Surrogate, trials: list[Trial], values: Any) -> float:
     """The log evidence and log prior of hyperparameters, per trial."""
-    model = maker.model(trials, values, levels=False).train()
+    model = maker.model(trials, values, snap_contexts=False).train()
     mll: Any = ApproximateMarginalLogLikelihood(model.likelihood, model)
     return mll(model(*model.train_inputs), model.train_targets).item()
 
@@ -94,7 +94,7 @@ class TestModel:
     @every_kind
     def test_data(self, settings: Settings) -> None:
         maker, trials = Surrogate(settings), make_trials(settings, 6)
-        model = maker.model(trials, {}, levels=True)
+        model = maker.model(trials, {}, snap_contexts=True)
         two = settings.feedback.functional.num_rows == 2
         assert model.functional == (DIFFERENCE if two else VALUE)
         expected = [maker.encoder.encode(t.context, t.sides) for t in trials]
@@ -105,25 +105,25 @@ class TestModel:
 
     @every_kind
     def test_no_data(self, settings: Settings) -> None:
-        model = Surrogate(settings).model([], {}, levels=True)
+        model = Surrogate(settings).model([], {}, snap_contexts=True)
         assert model.train_targets.shape == (0,)
 
     def test_rates(self) -> None:
         settings = Settings.from_dict(
             {**pass_fail().to_dict(), "feedback": {"guess_rate": 0.25}}
         )
-        model = Surrogate(settings).model([], {}, levels=True)
+        model = Surrogate(settings).model([], {}, snap_contexts=True)
         assert model.likelihood.guess_rate == 0.25
 
     def test_learned_lapse_rate(self) -> None:
         """It begins at the median of its prior, and what was learned replaces it."""
         maker = Surrogate(Settings(CONTINUOUS, PassFail(0.1, "learned")))
-        prior: Any = maker.model([], {}, levels=True).likelihood
+        prior: Any = maker.model([], {}, snap_contexts=True).likelihood
         assert prior.lapse_rate.item() == pytest.approx(
             stats.beta(*RATE_PRIOR).median(), abs=0.002
         )
         known = {"lapse_rate": [0.07]}
-        learned: Any = maker.model([], known, levels=True).likelihood
+        learned: Any = maker.model([], known, snap_contexts=True).likelihood
         assert learned.lapse_rate.item() == pytest.approx(0.07)
         assert learned.guess_rate == 0.1
 
@@ -134,8 +134,8 @@ class TestModel:
         row = maker.encoder.encode({"noise": 1.9}, [trials[0].parameters])
         nearest = maker.encoder.encode({"noise": 2.0}, [trials[0].parameters])
 
-        def mean(X: Tensor, levels: bool) -> Tensor:
-            return maker.model(trials, {}, levels).posterior_mean(X)
+        def mean(X: Tensor, snap_contexts: bool) -> Tensor:
+            return maker.model(trials, {}, snap_contexts).posterior_mean(X)
 
         torch.testing.assert_close(mean(row, True), mean(nearest, True))
         assert mean(row, False) > mean(nearest, False) + 1e-3  # less noise is easier
@@ -146,7 +146,7 @@ class TestModel:
         context = Context("noise", 2.0, low=0.0, high=4.0, harder=harder)
         settings = pass_fail(NamedSpace(CONTINUOUS.parameters, [context]))
         maker = Surrogate(settings)
-        model = maker.model([], {}, levels=True)
+        model = maker.model([], {}, snap_contexts=True)
         sides = [{"gain": 1.0, "shift": 0.0}]
         rows = [maker.encoder.encode({"noise": s}, sides) for s in (0.5, 3.5)]
         posterior: Any = model.posterior(torch.cat(rows))
@@ -168,7 +168,7 @@ class TestHyperparameters:
         columns = settings.encoder().columns.numbers
         lengthscale = [0.2 + 0.1 * i for i in range(len(columns))]
         model = Surrogate(fixed).model(
-            [], {"outputscale": [5.0], "lengthscale": lengthscale}, levels=True
+            [], {"outputscale": [5.0], "lengthscale": lengthscale}, snap_contexts=True
         )
         values = dict(model.covar_module.named_parameters())
         found = {
@@ -269,8 +269,8 @@ class TestBetweenLevels:
         [Context("noise", 2.0, levels=[0.0, 1.0, 4.0], harder="up")],
     )
 
-    @pytest.mark.parametrize("levels", [True, False])
-    def test_trials_stay(self, levels: bool) -> None:
+    @pytest.mark.parametrize("snap_contexts", [True, False])
+    def test_trials_stay(self, snap_contexts: bool) -> None:
         fixed = {**FIXED, "slope": 5.0}
         maker = Surrogate(pass_fail(self.SPACE, hyperparameters=fixed))
         shown = [(1.0, 0.5), (0.7, 0.5), (4.0, 0.3), (0.0, 1.0)]
@@ -279,11 +279,11 @@ class TestBetweenLevels:
             for i, (s, x) in enumerate(shown)
         ]
         rows = maker.rows(trials)
-        model = maker.model(trials, {}, levels)
+        model = maker.model(trials, {}, snap_contexts)
         torch.testing.assert_close(model.train_inputs[0], rows)
         near = rows + 1e-6  # anything else is what would be shown there
         posterior: Any = model.posterior(near)
-        snapped: Any = model.posterior(maker.encoder.snap(near, levels))
+        snapped: Any = model.posterior(maker.encoder.snap(near, snap_contexts))
         torch.testing.assert_close(posterior.mean, snapped.mean)
 
 
@@ -293,7 +293,7 @@ class TestPending:
         maker = Surrogate(settings)
         trials = make_trials(settings, 14)
         answered, pending = trials[:10], trials[10:]
-        model = maker.model(answered, {}, levels=True)
+        model = maker.model(answered, {}, snap_contexts=True)
         assert expect_outcomes(model, maker.rows([])) is model
         more = expect_outcomes(model, maker.rows(pending))
         assert more.train_targets[:10].tolist() == model.train_targets.tolist()
@@ -308,7 +308,7 @@ class TestPending:
     def test_less_is_left_to_learn(self, settings: Settings) -> None:
         maker = Surrogate(settings)
         trials = make_trials(settings, 12)
-        model = maker.model(trials[:10], {}, levels=True)
+        model = maker.model(trials[:10], {}, snap_contexts=True)
         more = expect_outcomes(model, maker.rows(trials[10:]))
         rows = maker.encoder.encode(trials[10].context, trials[10].sides)
 
@@ -326,7 +326,7 @@ def test_models_are_freed_at_once() -> None:
     trials = make_trials(settings, 12)
     gc.disable()
     try:
-        model = maker.model(trials[:10], {}, levels=True)
+        model = maker.model(trials[:10], {}, snap_contexts=True)
         rows = maker.rows(trials[10:])
         Chooser(settings, maker.encoder).by_rule(model, 13, rows, Conditions())
         alive = weakref.ref(model)
