@@ -126,10 +126,10 @@ class TestDraws:
 
     def test_slopes_of_the_wrong_sign(self) -> None:
         slope = double([1.0, 1.0, 1.0, -1.0, -1.0])
-        level = double([0.0, 0.5, -0.5, 2.0, -2.0])
-        draws = PsychometricDraws(slope, level, center=0.0)
+        intercept = double([0.0, 0.5, -0.5, 2.0, -2.0])
+        draws = PsychometricDraws(slope, intercept, center=0.0)
         assert draws.threshold().tolist() == [-0.0, -0.5, 0.5, -math.inf, math.inf]
-        falling = PsychometricDraws(-slope, level, center=0.0)
+        falling = PsychometricDraws(-slope, intercept, center=0.0)
         assert falling.threshold().tolist() == [0.0, 0.5, -0.5, math.inf, -math.inf]
 
     def test_needs_one_context(self) -> None:

@@ -307,7 +307,7 @@ SURROGATES = {
         reference_size=PAPER_SIZE,
     ),
     "level": Surrogate(
-        "a constant in the kernel, for the level of the performance",
+        "a constant in the kernel, for the offset of the performance",
         with_an_offset,
         reference_size=PAPER_SIZE,
     ),

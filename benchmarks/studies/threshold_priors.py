@@ -25,7 +25,7 @@ TAILS = (0.05, 0.95)
 SLOPES_OF_GRID = 70
 CONTEXTS_OF_GRID = 101
 HIGHEST_SLOPE = 60.0
-HIGHEST_LEVEL, STEP_OF_LEVEL = 24.0, 0.2
+HIGHEST_OFFSET, STEP_OF_OFFSET = 24.0, 0.2
 NODES = 1024  # of the integral over medians of slopes
 
 
@@ -33,26 +33,26 @@ NODES = 1024  # of the integral over medians of slopes
 class SlopePrior:
     r"""The prior of a psychometric function, for contexts in [-1, 1].
 
-    The slope is normal around a log-normal number, the level is normal around zero.
+    The slope is normal around a log-normal number, the offset is normal around zero.
 
     Attributes:
         median: The median of the log-normal number.
         spread: The standard deviation of its logarithm.
-        variance: The variance of the slope around it.
-        level_variance: The variance of the level.
+        variance: That of the slope around it.
+        offset_variance: That of the offset.
     """
 
     median: float
     spread: float
     variance: float
-    level_variance: float
+    offset_variance: float
 
     def __str__(self) -> str:
         return " / ".join(f"{number:g}" for number in astuple(self))
 
 
 class Grid:
-    r"""The slopes and levels of psychometric functions, with a prior's weights.
+    r"""The slopes and offsets of psychometric functions, with a prior's weights.
 
     Attributes:
         contexts: Contexts from the easiest to the hardest.
@@ -68,16 +68,16 @@ class Grid:
         # More slopes where they are small: the functions differ more there.
         root = torch.linspace(-2.0, HIGHEST_SLOPE**0.5, SLOPES_OF_GRID).double()
         slopes = root * root.abs()
-        half = HIGHEST_LEVEL
-        levels = torch.arange(-half, half + STEP_OF_LEVEL, STEP_OF_LEVEL).double()
+        half = HIGHEST_OFFSET
+        offsets = torch.arange(-half, half + STEP_OF_OFFSET, STEP_OF_OFFSET).double()
         self.contexts = torch.linspace(1.0, -1.0, CONTEXTS_OF_GRID).double()
-        self.values = (slopes[:, None, None] * self.contexts + levels[:, None]).flatten(
-            0, 1
-        )
+        self.values = (
+            slopes[:, None, None] * self.contexts + offsets[:, None]
+        ).flatten(0, 1)
         widths = torch.gradient(slopes)[0]
         weights = (_slope_density(prior, slopes) * widths).log()
-        level = Normal(0.0, prior.level_variance**0.5).log_prob(levels)
-        self.log_prior = (weights[:, None] + level).flatten()
+        offset = Normal(0.0, prior.offset_variance**0.5).log_prob(offsets)
+        self.log_prior = (weights[:, None] + offset).flatten()
 
 
 def _slope_density(prior: SlopePrior, slopes: Tensor) -> Tensor:

@@ -1,5 +1,5 @@
 r"""
-A level of performance that drifts in the course of an experiment.
+A performance whose offset drifts in the course of an experiment.
 
 The last column of a trial is its time, in answers before now: zero now, and -1 for the
 last answer. So all predictions of the model are about the present.
@@ -22,8 +22,8 @@ def check_drift(drift: Any, sees_offset: bool, goal: Any, combinations: Any) -> 
     r"""Raise an error unless a drift makes sense in an experiment.
 
     Args:
-        drift: The number of answers over which performance changes.
-        sees_offset: Whether answers depend on the overall level of performance.
+        drift: Over how many answers the performance changes.
+        sees_offset: Whether answers tell the offset of the performance.
         goal: What the parameters should be good at, if not at the reference.
         combinations: Combinations of parameters, if any.
     """
@@ -36,7 +36,7 @@ def check_drift(drift: Any, sees_offset: bool, goal: Any, combinations: Any) -> 
     if not sees_offset:
         raise UnsupportedError(
             "Expected ``drift`` to be left out where sides are compared: it is one of "
-            f"the level, which cancels between them, but got {drift}."
+            f"the offset, which cancels between them, but got {drift}."
         )
     for name, value in (("goal", goal), ("combinations", combinations)):
         if value is not None:

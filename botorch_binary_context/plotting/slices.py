@@ -33,7 +33,7 @@ from botorch_binary_context.plotting.style import (
     to_numpy,
 )
 
-NUM_LEVELS = 20
+NUM_COLORS = 20
 LEGEND_HEIGHT = 22.0  # in points
 HELD_PER_LINE = 4
 # With a curve, trials are marked at these fractions of the axes' height ...
@@ -152,8 +152,8 @@ def draw_values(
             room *= limits[1] - limits[0]
             ax.set_ylim(limits[0] - room, limits[1] + room)
         return
-    levels = NUM_LEVELS if limits is None else np.linspace(*limits, NUM_LEVELS + 1)
-    filled = ax.contourf(*sides, to_numpy(values), levels=levels, cmap="viridis")
+    borders = NUM_COLORS if limits is None else np.linspace(*limits, NUM_COLORS + 1)
+    filled = ax.contourf(*sides, to_numpy(values), levels=borders, cmap="viridis")
     ticks = MaxNLocator(8, steps=[1, 2, 5, 10])
     ax.figure.colorbar(filled, ax=ax, label=label, ticks=ticks)
 

@@ -53,17 +53,17 @@ def duels(n: int = 5, *batch_shape: int, seed: int = 10) -> Observations:
 def mixed(*observations: Observations, **kwargs: Any) -> MixedGP:
     """A model with a kernel that needs no fit."""
     kinds = observations or (outcomes(), duels())
-    kwargs = {"covar_module": level_kernel(), "inference": EXACT, **kwargs}
+    kwargs = {"covar_module": offset_kernel(), "inference": EXACT, **kwargs}
     return MixedGP(list(kinds), **kwargs)
 
 
-def level_kernel(level: float = 2.0) -> Kernel:
-    """A smooth function plus a level."""
-    return simple_kernel() + constant_kernel(level)
+def offset_kernel(variance: float = 2.0) -> Kernel:
+    """A smooth function plus an offset."""
+    return simple_kernel() + constant_kernel(variance)
 
 
-def constant_kernel(level: float) -> ConstantKernel:
-    return ConstantKernel().double().initialize(constant=double([level]))
+def constant_kernel(variance: float) -> ConstantKernel:
+    return ConstantKernel().double().initialize(constant=double([variance]))
 
 
 def moments(model: Any, X: Tensor = TEST_X) -> tuple[Tensor, Tensor]:

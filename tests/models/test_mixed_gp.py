@@ -37,9 +37,9 @@ from tests.models.mixed_trials import (
     constant_kernel,
     duels,
     evidence,
-    level_kernel,
     mixed,
     moments,
+    offset_kernel,
     outcomes,
 )
 from tests.small_models import simple_kernel
@@ -71,7 +71,7 @@ class TestOneKind:
             data.X,
             data.Y,
             data.likelihood,
-            covar_module=level_kernel(),
+            covar_module=offset_kernel(),
             inference=inference,
         )
         for kinds in ((data, none), (none, data), (data,)):
@@ -82,7 +82,7 @@ class TestOneKind:
     ) -> None:
         data, none = duels(5, *batch_shape), outcomes(0, *batch_shape)
         single = PreferenceGP(
-            data.X, data.Y, covar_module=level_kernel(), inference=inference
+            data.X, data.Y, covar_module=offset_kernel(), inference=inference
         )
         for kinds in ((data, none), (none, data), (data,)):
             assert_same(mixed(*kinds, inference=inference), single)
@@ -93,7 +93,7 @@ class TestOneKind:
         kinds = outcomes(0, *batch_shape), duels(0, *batch_shape)
         model = mixed(*kinds, inference=inference)
         mean, covariance = moments(model, TEST_X.expand(*batch_shape, -1, -1))
-        prior = level_kernel()(TEST_X).to_dense().expand_as(covariance)
+        prior = offset_kernel()(TEST_X).to_dense().expand_as(covariance)
         torch.testing.assert_close(covariance, prior, rtol=0, atol=1e-12)
         assert torch.equal(mean, torch.zeros_like(mean))
 
@@ -138,13 +138,13 @@ class TestBothKinds:
                 torch.testing.assert_close(found[index], expected, rtol=0, atol=1e-9)
 
     def test_default_kernel(self) -> None:
-        # A level, unless there are only duels, which know none.
-        level = [k for k in mixed(covar_module=None).modules() if is_level(k)]
-        assert len(level) == 1
+        # An offset, unless there are only duels, which know none.
+        found = [k for k in mixed(covar_module=None).modules() if is_offset(k)]
+        assert len(found) == 1
         empty = mixed(duels(), outcomes(0), covar_module=None)
-        assert [k for k in empty.modules() if is_level(k)]
+        assert [k for k in empty.modules() if is_offset(k)]
         alone = mixed(duels(), covar_module=None)
-        assert not [k for k in alone.modules() if is_level(k)]
+        assert not [k for k in alone.modules() if is_offset(k)]
 
     def test_datapoints(self) -> None:
         data = outcomes(6), duels(5)
@@ -162,7 +162,7 @@ def vars_of(data: Observations) -> tuple[Tensor, Tensor]:
     return data.X, data.Y
 
 
-def is_level(module: Any) -> bool:
+def is_offset(module: Any) -> bool:
     return isinstance(module, ConstantKernel)
 
 
@@ -196,7 +196,7 @@ class TestOtherFunctionals:
         return mixed(averages, outcomes(5))
 
     def test_posterior(self) -> None:
-        model, kernel = self.model().eval(), level_kernel()
+        model, kernel = self.model().eval(), offset_kernel()
         weights = torch.kron(torch.eye(4).double(), double([[0.2, 0.3, 0.5]]))
         D = torch.block_diag(weights, torch.eye(5).double())
         X = model.datapoints
@@ -249,13 +249,13 @@ class TestLevel:
         expected = 5 * double(0.5).log()
         torch.testing.assert_close(evidence(model), expected, rtol=0, atol=1e-9)
 
-    def test_duels_say_nothing_about_the_level(self, inference: Inference) -> None:
-        # f = smooth + level: given duels alone the level keeps its prior, and
+    def test_duels_say_nothing_about_the_offset(self, inference: Inference) -> None:
+        # f = smooth + offset: given duels alone the offset keeps its prior, and
         # differences do not depend on it.
         means, covariances = zip(
             *(
                 moments(mixed(duels(), covar_module=kernel, inference=inference))
-                for kernel in (simple_kernel(), level_kernel(3.0))
+                for kernel in (simple_kernel(), offset_kernel(3.0))
             ),
             strict=True,
         )

@@ -35,9 +35,9 @@ from tests.models.mixed_trials import (
     assert_same,
     duels,
     evidence,
-    level_kernel,
     mixed,
     moments,
+    offset_kernel,
     outcomes,
 )
 from tests.tensors import double, uniform
@@ -65,7 +65,7 @@ class TestLearnedBounds:
 
     def test_prior_in_training(self) -> None:
         low, high = self.rows().aminmax(dim=0)
-        K = level_kernel()((self.rows() - low) / (high - low)).to_dense()
+        K = offset_kernel()((self.rows() - low) / (high - low)).to_dense()
         pairs = torch.kron(torch.eye(5), torch.tensor([[1.0, -1.0]])).double()
         D = torch.block_diag(torch.eye(6, dtype=torch.double), pairs)
         model = self.model().train()

@@ -111,8 +111,8 @@ class TestLearning:
         model: Any = self.fit(patient_model(30))
         kernel = model.covar_module
         assert_all_close(kernel.context_variance, double(4.0))
-        level = kernel.base_kernel.kernels[1]
-        assert_all_close(level.constant, double([25.0]))
+        offset = kernel.base_kernel.kernels[1]
+        assert_all_close(offset.constant, double([25.0]))
 
     def test_many_trials_teach_the_slope(self) -> None:
         slopes = []

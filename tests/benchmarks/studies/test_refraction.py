@@ -128,7 +128,7 @@ class TestCases:
             assert_all_close(case.problem.prescription, draw_prescriptions(2))
 
     def test_what_surrogates_are(self) -> None:
-        bare, open_level = {"paper"}, {"level", "size", "robust", "rough"}
+        bare, open_offset = {"paper"}, {"level", "size", "robust", "rough"}
         far, smooth = {"paper", "level"}, {"paper", "level", "size", "robust"}
         guessing, learning = {"default", "power"}, {"learned", "default", "power"}
         for name, surrogate in SURROGATES.items():
@@ -140,8 +140,8 @@ class TestCases:
             assert model.likelihood.guess_rate == guess_rate
             assert surrogate.learns == (name in learning)
             assert bool(case.refits) == (name in learning)
-            levels = [k for k in model.modules() if isinstance(k, ConstantKernel)]
-            variances = [float(level.constant.max()) for level in levels]
+            offsets = [k for k in model.modules() if isinstance(k, ConstantKernel)]
+            variances = [float(offset.constant.max()) for offset in offsets]
             assert variances == ([] if name in bare else [25.0])
             is_smooth = any(isinstance(k, RBFKernel) for k in model.modules())
             is_rough = any(isinstance(k, MaternKernel) for k in model.modules())
@@ -149,7 +149,7 @@ class TestCases:
             size = float(case.problem.space.reference_context)
             assert size == (1.0 if name in far else 0.5)
             has_mean = isinstance(model.mean_module, LinearContextMean)
-            assert has_mean == (name not in bare | open_level)
+            assert has_mean == (name not in bare | open_offset)
             transform = getattr(model, "input_transform", None)
             assert isinstance(transform, CombineParameters) == (name == "power")
 
