@@ -38,8 +38,8 @@ def binary() -> BinaryGP:
 
 def test_probability_of_feasibility(binary: BinaryGP) -> None:
     """That success is likelier than 0.8, by quantiles of the latent function."""
-    level = binary.likelihood.contrast_at(0.8)
-    acqf = LogProbabilityOfFeasibility(binary, {0: (level, None)})
+    contrast = binary.likelihood.contrast_at(0.8)
+    acqf = LogProbabilityOfFeasibility(binary, {0: (contrast, None)})
     points = torch.tensor([[[0.1]], [[0.5]], [[0.9]]], dtype=torch.double)
     draws = binary.probability_posterior(points.squeeze(1)).rsample(torch.Size([20000]))
     frequency = (draws > 0.8).double().mean(dim=0).squeeze(-1)
@@ -48,9 +48,9 @@ def test_probability_of_feasibility(binary: BinaryGP) -> None:
 
 def test_probability_of_feasibility_by_draws(binary: BinaryGP) -> None:
     """The same of probabilities, as Ax asks it, with ``constraints``."""
-    level = binary.likelihood.contrast_at(0.8)
+    contrast = binary.likelihood.contrast_at(0.8)
     points = torch.tensor([[[0.3]], [[0.5]], [[0.9]]], dtype=torch.double)
-    exact = LogProbabilityOfFeasibility(binary, {0: (level, None)})(points).exp()
+    exact = LogProbabilityOfFeasibility(binary, {0: (contrast, None)})(points).exp()
     sampler = SobolQMCNormalSampler(torch.Size([2048]), seed=0)
     acqf = qLogProbabilityOfFeasibility(
         PassProbabilityModel(binary),

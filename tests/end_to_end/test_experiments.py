@@ -35,7 +35,7 @@ SLOW_RULES = ("cbkg", "kg", "cjes")
 
 
 def performance(x: Tensor) -> Tensor:
-    """A peak of height 1 at 0.3 and one of 4 at 0.8, above a level of -2."""
+    """A peak of height 1 at 0.3 and one of 4 at 0.8, both rising from -2."""
     good, better = ((-((x - peak) ** 2) / (2 * 0.08**2)).exp() for peak in (0.3, 0.8))
     return 3 * good + 6 * better - 2
 

@@ -116,11 +116,11 @@ class TestGiven:
         )
         with begin(tmp_path / "one", settings, num_answers) as experiment:
             fixed = experiment.ask(context={"noise": 1.25})
-            level = experiment.ask(context={"size": 0.7})
+            sized = experiment.ask(context={"size": 0.7})
         assert fixed.context["noise"] == 1.25
         assert fixed.context["size"] in (0.5, 1.0, 2.0)
-        assert level.context["size"] == 0.7
-        assert 0.0 <= float(level.context["noise"]) <= 4.0
+        assert sized.context["size"] == 0.7
+        assert 0.0 <= float(sized.context["noise"]) <= 4.0
 
     def test_what_is_best_there(self, tmp_path: Path) -> None:
         """The parameters are chosen for the given context, not for the reference."""

@@ -67,8 +67,8 @@ def test_mean_function(tmp_path: Path) -> None:
         )
         torch.testing.assert_close(found.variance, expected.posterior(X).variance)
         without = replace(settings, mean_function=None)
-        level = Surrogate(without).model([], {}, snap_contexts=False).posterior(X).mean
-    assert float((found.mean - level).abs().max()) > 0.1
+        usual = Surrogate(without).model([], {}, snap_contexts=False).posterior(X).mean
+    assert float((found.mean - usual).abs().max()) > 0.1
     with Experiment.open(path) as again:
         assert again.settings == settings
         for _ in range(8):

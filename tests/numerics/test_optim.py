@@ -599,9 +599,9 @@ class TestNoDimensions:
     """A box of one point."""
 
     def test_value(self) -> None:
-        level = double([2.0, 3.0])
+        constant = double([2.0, 3.0])
         point, value = maximize(
-            lambda x: level + x.sum(dim=-1), double([[], []]), torch.Size([2])
+            lambda x: constant + x.sum(dim=-1), double([[], []]), torch.Size([2])
         )
         assert point.shape == (2, 0)
-        assert torch.equal(value, level)
+        assert torch.equal(value, constant)

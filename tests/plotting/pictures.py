@@ -126,10 +126,10 @@ def draw(ax: Axes) -> None:
 
 
 def assert_surface(ax: Axes, function: Callable[[Tensor, Tensor], Tensor]) -> None:
-    """The function has the values of the contour's levels on their borders."""
+    """The function has the values of the contour where its colors meet."""
     filled = contour(ax)
-    levels = torch.as_tensor(np.asarray(filled.levels, dtype=float))
-    spacing = float(levels[1] - levels[0])
+    borders = torch.as_tensor(np.asarray(filled.levels, dtype=float))
+    spacing = float(borders[1] - borders[0])
     box = (ax.get_xlim(), ax.get_ylim())
     checked = 0
     for i, path in enumerate(filled.get_paths()):
@@ -142,7 +142,7 @@ def assert_surface(ax: Axes, function: Callable[[Tensor, Tensor], Tensor]) -> No
         if len(border) == 0:
             continue
         values = function(*border.T)
-        distance = (values.unsqueeze(-1) - levels[i : i + 2]).abs().amin(dim=-1)
+        distance = (values.unsqueeze(-1) - borders[i : i + 2]).abs().amin(dim=-1)
         assert float(distance.max()) < 0.05 * spacing
         checked += len(border)
     assert checked > 100

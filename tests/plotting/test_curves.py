@@ -71,8 +71,8 @@ class TestPsychometricCurves:
             generator = torch.Generator().manual_seed(0)
             noise = torch.randn(100_000, 1, generator=generator, dtype=torch.double)
             samples = model.likelihood.probability(mean + deviation * noise)
-            for bound, level in zip(band(ax), (-1, 1), strict=True):
-                expected = samples.quantile((1 + level * credible) / 2, dim=0)
+            for bound, sign in zip(band(ax), (-1, 1), strict=True):
+                expected = samples.quantile((1 + sign * credible) / 2, dim=0)
                 assert_all_close(bound, expected, rtol=0, atol=0.01)
 
     def test_guess_rate(self) -> None:

@@ -74,12 +74,12 @@ def without_times(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.drop("seconds")
 
 
-def fake_results(task: Task, level: float = 0.0) -> pl.DataFrame:
-    """Results of a task that nobody computed, around a level of the score."""
+def fake_results(task: Task, score: float = 0.0) -> pl.DataFrame:
+    """Results of a task that nobody computed, around a score."""
     steps = [(s, i) for s in range(task.seeds) for i in range(1, task.iterations + 1)]
     return pl.DataFrame(
         [
-            (task.study, task.function, task.rule, s, i, level + 0.01 * s, 0.5, 0.1)
+            (task.study, task.function, task.rule, s, i, score + 0.01 * s, 0.5, 0.1)
             for s, i in steps
         ],
         schema=SCHEMA,

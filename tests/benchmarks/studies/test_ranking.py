@@ -25,7 +25,7 @@ class TestRankRules:
 
     def test_tie_broken_by_mean(self) -> None:
         scores = np.random.default_rng(0).random((2, 1, 20, 5))
-        scores[0, ..., :-1] += 2.0  # level at the end, ahead before
+        scores[0, ..., :-1] += 2.0  # equal at the end, ahead before
         ranking = rank_rules(scores)
         assert ranking.borda == [1, 0]
         assert ranking.last_wins.sum() == 0.0

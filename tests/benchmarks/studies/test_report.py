@@ -13,7 +13,7 @@ from benchmarks.studies.report import write_report
 from benchmarks.tables import format_table
 from tests.benchmarks.studies.small_studies import fake_results, make_task
 
-LEVELS = {"ucb-ald": 2.0, "cjes": 1.0, "random": 0.0}
+SCORES = {"ucb-ald": 2.0, "cjes": 1.0, "random": 0.0}
 
 
 class TestReport:
@@ -21,21 +21,21 @@ class TestReport:
     def empty_folder(self, tmp_path: Path) -> None:
         self.root = tmp_path
 
-    def add(self, study: str, function: str, rule: str, level: float, seeds=20) -> None:
+    def add(self, study: str, function: str, rule: str, score: float, seeds=20) -> None:
         task = make_task(study, function, rule, seeds=seeds, iterations=4)
         path = store.result_path(self.root / study, function, rule)
-        store.save(fake_results(task, level), path)
+        store.save(fake_results(task, score), path)
 
     def add_binary(self) -> None:
-        for rule, level in LEVELS.items():
+        for rule, score in SCORES.items():
             for function in ("Ackley", "Levy"):
-                self.add("binary", function, rule, level)
+                self.add("binary", function, rule, score)
         self.add("binary", "Trid", "random", 0.0)
 
     def test_analysis(self) -> None:
         self.add_binary()
         analysis = analyze(STUDIES["binary"], self.root)
-        assert analysis.rules == tuple(LEVELS)
+        assert analysis.rules == tuple(SCORES)
         assert analysis.functions == ("Ackley", "Levy")
         assert (analysis.seeds, analysis.iterations) == (20, 4)
         assert analysis.scores(["random", "cjes"]).shape == (2, 2, 20, 4)
@@ -46,10 +46,10 @@ class TestReport:
         assert ranking is not None
         assert ranking.borda == [4, 2, 0]
         regret = analysis.relative_regret()
-        assert set(regret) == set(LEVELS)
+        assert set(regret) == set(SCORES)
         assert regret["random"] == pytest.approx(1.0, rel=0, abs=0.5e-7)
         of_random = [analysis.study.optimum(x) - 0.095 for x in ("Ackley", "Levy")]
-        expected = sum((x - LEVELS["ucb-ald"]) / x for x in of_random) / 2
+        expected = sum((x - SCORES["ucb-ald"]) / x for x in of_random) / 2
         assert regret["ucb-ald"] == pytest.approx(expected, rel=0, abs=0.5e-5)
         assert analysis.relative_regret("cbkg") == {}
         assert len(analysis.missing["cbkg"]) == 34
@@ -89,10 +89,10 @@ class TestReport:
         assert all((self.root / "binary" / page).is_file() for page in pages)
 
     def test_contexts_and_conclusions(self) -> None:
-        levels = {"ucb-ald": 2.0, "ucb-random": 1.0, "ucb-fixed": 3.0, "bald": 0.0}
-        for rule, level in levels.items():
+        scores = {"ucb-ald": 2.0, "ucb-random": 1.0, "ucb-fixed": 3.0, "bald": 0.0}
+        for rule, score in scores.items():
             for function in ("Ackley", "Levy"):
-                self.add("binary", function, rule, level)
+                self.add("binary", function, rule, score)
         text = "## What it means\n\nNothing."
         (self.root / "binary" / "conclusions.md").write_text(text, encoding="utf-8")
         report = write_report("binary", self.root).read_text(encoding="utf-8")

@@ -156,7 +156,7 @@ class TestStore:
     def test_new_results_replace_packed_ones(self) -> None:
         store.save(self.frame, self.path)
         store.pack(self.folder)
-        newer = fake_results(self.task, level=1.0)
+        newer = fake_results(self.task, score=1.0)
         store.save(newer, self.path)
         assert store.load(self.folder).equals(newer)
         store.pack(self.folder)

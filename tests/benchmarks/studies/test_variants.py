@@ -111,13 +111,13 @@ class TestReports:
     def empty_folder(self, tmp_path: Path) -> None:
         self.root = tmp_path
 
-    def save(self, study: str, levels: dict[str, float]) -> None:
-        for rule, variant in itertools.product(STUDIES[study].rules, levels):
+    def save(self, study: str, scores: dict[str, float]) -> None:
+        for rule, variant in itertools.product(STUDIES[study].rules, scores):
             task = make_task(study, variant)
             task = Task(study, task.function, rule, 2, 6, task.hyperparameters)
-            level = levels[variant] - STUDIES[study].rules.index(rule)
+            score = scores[variant] - STUDIES[study].rules.index(rule)
             path = store.result_path(self.root / study, task.function, rule)
-            store.save(fake_results(task, level), path)
+            store.save(fake_results(task, score), path)
 
     def test_goals(self) -> None:
         self.save("goals", dict.fromkeys(variants.GOALS, 0.0))
