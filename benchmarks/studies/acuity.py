@@ -33,8 +33,8 @@ from benchmarks.studies.refraction import (
 from benchmarks.tables import format_table
 
 TARGETS = (0.1, 0.05, 0.025)  # in logMAR
-CHECKPOINTS = (30, 60, 100, 150)  # trials after the random ones
-SLOPE = 5  # of the figures and tables of the paper
+CHECKPOINTS = (60, 100, 150)  # trials after the random ones
+SHOWN_SLOPE = 5  # of the figures and tables of the paper
 PAPER_ACUITY = 2.48e-2
 PAPER_SPHERE, PAPER_SPHERE_ERROR = 2.74e-2, 5.36e-2
 PAPER_CYLINDER, PAPER_CYLINDER_ERROR = 1.53e-1, 8.22e-2
@@ -69,8 +69,8 @@ def describe(analysis: Analysis, folder: Path) -> list[str]:
     """
     if "sphere" not in analysis.frame.columns:
         return []
-    cases = [case for case in analysis.functions if parse_slope(case) == SLOPE]
-    draw_patient(SLOPE, folder / "patient.png")
+    cases = [case for case in analysis.functions if parse_slope(case) == SHOWN_SLOPE]
+    draw_patient(SHOWN_SLOPE, folder / "patient.png")
     sections = [_describe_patient()]
     if any(map(parse_surrogate, analysis.functions)):
         sections += [_describe_surrogates(analysis), _describe_steps(analysis)]
@@ -86,7 +86,7 @@ def _describe_patient() -> str:
         "## The patient\n\nPsychometric curves for errors of the lens (panel A of the "
         "paper's figure), the acuity of lenses and the probability of reading a letter "
         "of 1' (its figure S3), for a slope of "
-        f"{SLOPE}.\n\n![The simulated patient](patient.png)"
+        f"{SHOWN_SLOPE}.\n\n![The simulated patient](patient.png)"
     )
 
 
@@ -135,8 +135,8 @@ def _describe_curves(analysis: Analysis, cases: Sequence[str], folder: Path) -> 
     curves = analysis.curves()
     _draw_panels(curves, cases, analysis.rules, folder / "acuity.png")
     text = (
-        f"## Acuity\n\nThe mean over the seeds for a slope of {SLOPE}, with standard "
-        "errors.\n\n![Acuity of the inferred best lens, by rule](acuity.png)"
+        f"## Acuity\n\nThe mean over the seeds for a slope of {SHOWN_SLOPE}, with "
+        "standard errors.\n\n![Acuity of the inferred best lens, by rule](acuity.png)"
     )
     if len(cases) < 2:
         return text
@@ -202,7 +202,7 @@ def _describe_case(analysis: Analysis, case: str) -> str:
     header += ["sphere", "sphere, absolute", "cylinder", "cylinder, absolute"]
     header += [f"trials to {target}" for target in TARGETS]
     text = f"## Acuity: {case}\n\n"
-    if case == name_case(SLOPE):
+    if case == name_case(SHOWN_SLOPE):
         text += (
             f"The paper reports VA {PAPER_ACUITY}, sphere {PAPER_SPHERE} ± "
             f"{PAPER_SPHERE_ERROR} and cylinder {PAPER_CYLINDER} ± "

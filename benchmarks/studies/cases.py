@@ -28,7 +28,7 @@ from botorch_binary_context.problems import (
     make_objective,
 )
 
-SLOPE = 3.0
+THRESHOLD_SLOPE = 3.0
 
 
 # The model for each functional that a trial observes.
@@ -90,11 +90,11 @@ def threshold_kernel(fitted: Hyperparameters) -> Kernel:
         The kernel; ``θ`` and the constant are ``a²``, and ``k`` is scaled by it.
     """
     constant = ConstantKernel().double()
-    constant.constant = torch.tensor([SLOPE**2], dtype=torch.double)
+    constant.constant = torch.tensor([THRESHOLD_SLOPE**2], dtype=torch.double)
     smooth = fitted.covar_module()
-    smooth.outputscale = SLOPE**2 * fitted.outputscale
+    smooth.outputscale = THRESHOLD_SLOPE**2 * fitted.outputscale
     kernel = AdditiveContextKernel(smooth + constant, [0])
-    kernel.context_variance = SLOPE**2
+    kernel.context_variance = THRESHOLD_SLOPE**2
     return kernel
 
 

@@ -22,7 +22,7 @@ from botorch.exceptions import InputDataError
 
 from benchmarks.studies import fresh, refraction, variants
 from benchmarks.studies.cases import (
-    SLOPE,
+    THRESHOLD_SLOPE,
     Case,
     benchmark_case,
     load_hyperparameters,
@@ -247,7 +247,7 @@ _ALL = (
         "threshold",
         load_hyperparameters,
         benchmark_case(
-            lambda objective: ThresholdContextProblem(objective, slope=SLOPE),
+            lambda objective: ThresholdContextProblem(objective, slope=THRESHOLD_SLOPE),
             threshold_kernel,
         ),
         rules=SYNTHETIC_RULES,

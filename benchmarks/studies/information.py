@@ -62,8 +62,8 @@ CHECKPOINTS = tuple(range(10, TRIALS + 1, 5))
 SHOWN = (20, 30, 40, 50)
 LEARN_AT = (10, 20, 30, 40)
 SEARCH = SearchOptions(num_restarts=4, raw_samples=128, max_evaluations=20)
-SLOPE = 5.0
-#: The distances between the observers' thresholds, which the models do not know.
+OBSERVER_SLOPE = 5.0
+#: The observers' thresholds, which the models do not know, by their distances.
 WIDTH = 1.2
 TIE = 0.7
 
@@ -106,13 +106,13 @@ def score(problem: str, x: Tensor) -> Tensor:
         return -visual_acuity(x)
     context = torch.zeros_like(x[..., 0])
     best = contrast_sensitivity(context + 0.2, context)
-    return (contrast_sensitivity(x[..., 0] + 0.2, context) - best) / SLOPE
+    return (contrast_sensitivity(x[..., 0] + 0.2, context) - best) / OBSERVER_SLOPE
 
 
 def box(problem: str) -> ContextSpace:
     """The trials of a problem: the context first, from too hard to too easy."""
     if problem == "refraction":
-        return RefractionProblem(slope=SLOPE).space
+        return RefractionProblem(slope=OBSERVER_SLOPE).space
     bounds = torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=torch.double)
     return ContextSpace(bounds, [0], [0.0])
 
@@ -219,7 +219,7 @@ def run_contests(task: Task) -> pl.DataFrame:
 
     def name_winner(trials: Tensor, noise: Tensor) -> Tensor:
         error = trials - best[:, None, None]
-        f = SLOPE * score(task.problem, error) + NOISE**0.5 * noise
+        f = OBSERVER_SLOPE * score(task.problem, error) + NOISE**0.5 * noise
         return f.argmax(dim=-1, keepdim=True).to(trials)
 
     low, high = space.bounds
@@ -276,9 +276,9 @@ def _answer(
     space = task.space
     functional = observer.functional
     shifted = best.unsqueeze(-2) if functional.num_rows == 1 else best[:, None, None]
-    latent = SLOPE * score(task.problem, space.parameters(trials) - shifted)
+    latent = OBSERVER_SLOPE * score(task.problem, space.parameters(trials) - shifted)
     if functional.num_rows == 1:
-        latent = latent + SLOPE * space.contexts(trials).squeeze(-1)
+        latent = latent + OBSERVER_SLOPE * space.contexts(trials).squeeze(-1)
     else:
         latent = functional(latent.flatten(-2))
     return answer(observer, latent, noise).unsqueeze(-1)

@@ -28,7 +28,7 @@ from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
 
 NAME = "questplus"
-SLOPE = 5.0
+PATIENT_SLOPE = 5.0
 ALTERNATIVES = (26, 2)
 PATIENTS, LETTERS = 40, 100
 CHECKPOINTS = (30, 60, 100)
@@ -69,7 +69,7 @@ def success_probability(
         alternatives: The number of letters to choose from.
     """
     guess = 1.0 / alternatives
-    return guess + (1 - guess) * ndtr(SLOPE * (size - acuity(sphere, cylinder)))
+    return guess + (1 - guess) * ndtr(PATIENT_SLOPE * (size - acuity(sphere, cylinder)))
 
 
 def make_staircase(alternatives: int) -> Any:

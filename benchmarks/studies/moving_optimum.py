@@ -13,7 +13,7 @@ from gpytorch.kernels import ConstantKernel, Kernel, MaternKernel, RBFKernel
 from gpytorch.kernels import ScaleKernel as Scale
 from torch import Tensor
 
-from benchmarks.studies.cases import SLOPE
+from benchmarks.studies.cases import THRESHOLD_SLOPE
 from benchmarks.studies.hyperparameters import Hyperparameters
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.kernels import AdditiveContextKernel
@@ -118,7 +118,7 @@ class MovingOptimumProblem(ContextProblem):
 
     def latent(self, X: Tensor) -> Tensor:
         r"""``f(t,s,x) = a (g(u(s,x)) - t)``."""
-        return SLOPE * (self.performance(X[..., 1], X[..., 2:]) - X[..., 0])
+        return THRESHOLD_SLOPE * (self.performance(X[..., 1], X[..., 2:]) - X[..., 0])
 
 
 @cache
@@ -153,8 +153,8 @@ def moving_kernel(fitted: Hyperparameters) -> Kernel:
     base.double().lengthscale = torch.tensor(lengthscales, dtype=torch.double)
     smooth = Scale(base).double()
     constant = ConstantKernel().double()
-    smooth.outputscale = SLOPE**2 * fitted.outputscale
-    constant.constant = torch.tensor([SLOPE**2], dtype=torch.double)
+    smooth.outputscale = THRESHOLD_SLOPE**2 * fitted.outputscale
+    constant.constant = torch.tensor([THRESHOLD_SLOPE**2], dtype=torch.double)
     kernel = AdditiveContextKernel(smooth + constant, [0])
-    kernel.context_variance = SLOPE**2
+    kernel.context_variance = THRESHOLD_SLOPE**2
     return kernel

@@ -55,7 +55,7 @@ CHECKPOINTS = (10, 15, 20, 25, 30, 40, 50, 60)
 # The population: means and standard deviations of sphere and cylinder in diopters,
 # and the slope per logMAR with its spread in the logarithm.
 SPHERE, CYLINDER = (-1.0, 1.5), (-0.5, 0.7)
-SLOPE, SLOPE_SPREAD = 5.0, 0.25
+PATIENT_SLOPE, PATIENT_SLOPE_SPREAD = 5.0, 0.25
 MOST_POWER = 3.5
 # New patients, and those examined before: no patient is both.
 NEW_SEED, EARLIER_SEED = 1, 2
@@ -100,7 +100,9 @@ def draw_patients(number: int, seed: int) -> Patients:
     z = torch.randn(number, 3, dtype=torch.double, generator=generator)
     lenses = [m + s * z[:, i] for i, (m, s) in enumerate((SPHERE, CYLINDER))]
     lens = torch.stack(lenses, dim=-1).clamp(-MOST_POWER, MOST_POWER)
-    return Patients(lens, (math.log(SLOPE) + SLOPE_SPREAD * z[:, 2]).exp())
+    return Patients(
+        lens, (math.log(PATIENT_SLOPE) + PATIENT_SLOPE_SPREAD * z[:, 2]).exp()
+    )
 
 
 @dataclass(frozen=True)

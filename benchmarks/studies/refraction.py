@@ -48,7 +48,7 @@ from botorch_binary_context.models.defaults import (
     psychometric_covar_module,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.models.psychometric import SLOPE
+from botorch_binary_context.models.psychometric import SLOPE_MEDIAN
 from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 
 SLOPES = tuple(range(1, 9))
@@ -225,7 +225,7 @@ def with_a_rough_kernel(
 
 def _default_kernel(X: Tensor, problem: RefractionProblem) -> AdditiveContextKernel:
     kernel = psychometric_covar_module(problem.space.dim, [0], X.shape[:-2])
-    kernel.context_variance = SLOPE**2
+    kernel.context_variance = SLOPE_MEDIAN**2
     return kernel
 
 

@@ -14,7 +14,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from benchmarks.studies import hyperparameters
-from benchmarks.studies.cases import SLOPE, Case, benchmark_case, threshold_kernel
+from benchmarks.studies.cases import (
+    THRESHOLD_SLOPE,
+    Case,
+    benchmark_case,
+    threshold_kernel,
+)
 from benchmarks.studies.hyperparameters import Hyperparameters
 from benchmarks.studies.moving_optimum import (
     CONDITIONS,
@@ -116,7 +121,7 @@ def batch_case(name: str, fitted: Hyperparameters, seeds: int) -> Case:
     """
     function, size = split(name)
     make = benchmark_case(
-        lambda objective: ThresholdContextProblem(objective, slope=SLOPE),
+        lambda objective: ThresholdContextProblem(objective, slope=THRESHOLD_SLOPE),
         threshold_kernel,
     )
     return replace(make(function, fitted, seeds), batch_size=BATCH_SIZES[size])

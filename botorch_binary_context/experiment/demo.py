@@ -20,7 +20,7 @@ from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 
 #: The lens that the simulated person needs, in diopters.
 NEEDED = {"sphere": -1.5, "cylinder": -0.75}
-SLOPE = 8.0
+PATIENT_SLOPE = 8.0
 NUM_LETTERS = 26
 LETTER_SIZES = tuple(round(0.1 * i, 1) for i in range(-3, 13))
 
@@ -77,7 +77,7 @@ def simulated_person(
 
 
 def _person(num_letters: int = NUM_LETTERS) -> RefractionProblem:
-    return RefractionProblem(SLOPE, num_letters, tuple(NEEDED.values()))
+    return RefractionProblem(PATIENT_SLOPE, num_letters, tuple(NEEDED.values()))
 
 
 def _row(person: RefractionProblem, values: Values, names: Sequence[str]) -> Tensor:

@@ -41,7 +41,7 @@ from botorch_binary_context.models.defaults import (
     scale_covar_module,
 )
 from botorch_binary_context.models.pooled import pooled_covar_module
-from botorch_binary_context.models.psychometric import SLOPE, SLOPE_SPREAD
+from botorch_binary_context.models.psychometric import SLOPE_MEDIAN, SLOPE_SPREAD
 
 SINGLE = torch.Size()
 DRIFT_VARIANCE = 4.0  # of the part of the offset that changes
@@ -51,7 +51,7 @@ CONTEXT_LENGTHSCALE, PRODUCT_LENGTHSCALE = 1.0, 0.25
 # For wide priors: the median slope, the standard deviation of its logarithm, and the
 # variance of slopes around it. The study ``threshold-coverage`` shows how they were
 # chosen.
-WIDE_SLOPE, WIDE_SLOPE_SPREAD, WIDE_CONTEXT_VARIANCE = 3.0, 1.0, 1.0
+WIDE_SLOPE_MEDIAN, WIDE_SLOPE_SPREAD, WIDE_CONTEXT_VARIANCE = 3.0, 1.0, 1.0
 
 
 def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDict:
@@ -124,15 +124,14 @@ def _context_mean(
     contexts = settings.space.contexts
     known = [i for i, c in enumerate(contexts) if c.harder is not None]
     if len(known) < len(contexts):
-        # For the other contexts, the kernel alone has to allow for slopes of either
-        # sign.
-        kernel.context_variance = kernel.context_variance.detach() + SLOPE**2
+        # Of the others the kernel alone has to allow for slopes of either sign.
+        kernel.context_variance = kernel.context_variance.detach() + SLOPE_MEDIAN**2
     if not known:
         return ZeroMean()
-    slope = SLOPE
+    slope = SLOPE_MEDIAN
     spread = SLOPE_SPREAD
     if settings.priors == "wide":
-        slope = WIDE_SLOPE
+        slope = WIDE_SLOPE_MEDIAN
         spread = WIDE_SLOPE_SPREAD
     prior = LogNormalPrior(math.log(slope), spread)
     return LinearContextMean(known, slope, prior, batch_shape=batch_shape)

@@ -19,7 +19,9 @@ pytestmark = pytest.mark.skipif(
 
 def test_physics_are_those_of_the_patients() -> None:
     X = torch.rand(20, 3, dtype=torch.double) * 3 - 1
-    patient = RefractionProblem(known_physics.SLOPE, 4, prescription=(0.5, -1.0))
+    patient = RefractionProblem(
+        known_physics.PATIENT_SLOPE, 4, prescription=(0.5, -1.0)
+    )
     found = known_physics.success_probability(
         *(X - torch.tensor([0.0, 0.5, -1.0])).numpy().T, alternatives=4
     )
