@@ -24,7 +24,7 @@ PATIENTS = 20_261_118
 
 #: The package's default of power vectors, with few alternatives to choose from.
 ALTERNATIVES = {
-    f"{number} alternatives": refraction.Surrogate(
+    f"{number} alternatives": refraction.PatientModel(
         f"`power`, by expectation propagation, with {number} alternatives",
         refraction.with_expectation_propagation,
         True,

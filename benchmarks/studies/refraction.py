@@ -279,7 +279,7 @@ def _with_inference(
 
 
 @dataclass(frozen=True)
-class Surrogate:
+class PatientModel:
     r"""A way to model a patient.
 
     Attributes:
@@ -301,54 +301,54 @@ class Surrogate:
 PAPER_SIZE = 1.0
 #: From the paper's surrogate to the package's default of power vectors, in steps.
 SURROGATES = {
-    "paper": Surrogate(
+    "paper": PatientModel(
         "the paper's, fitted to a patient with the prescription (0, 0)",
         as_in_the_paper,
         reference_size=PAPER_SIZE,
     ),
-    "level": Surrogate(
+    "level": PatientModel(
         "a constant in the kernel, for the offset of the performance",
         with_an_offset,
         reference_size=PAPER_SIZE,
     ),
-    "size": Surrogate(
+    "size": PatientModel(
         "a reference letter of 0.5 logMAR instead of 1; `ts-ald` does not depend on it",
         with_an_offset,
     ),
-    "robust": Surrogate(
+    "robust": PatientModel(
         "the lengthscales and scales of an untuned `psychometric_gp`",
         with_robust_scales,
     ),
-    "rough": Surrogate(
+    "rough": PatientModel(
         "the Matérn kernel of `psychometric_gp` instead of a squared exponential",
         with_a_rough_kernel,
     ),
-    "direction": Surrogate(
+    "direction": PatientModel(
         "a prior mean that knows that large letters are easier", with_a_direction
     ),
-    "learned": Surrogate(
+    "learned": PatientModel(
         "hyperparameters that are learned as trials come in", with_a_direction, True
     ),
-    "default": Surrogate(
+    "default": PatientModel(
         "the guess rate of the task; this is `psychometric_gp`", with_guesses, True
     ),
-    "power": Surrogate(
+    "power": PatientModel(
         "lengthscales along the power vector of a lens", with_power_vectors, True
     ),
 }
 #: The same model with two ways of inference, for two tasks.
 INFERENCES = {
-    "laplace": Surrogate("`power`, by Laplace's method", with_power_vectors, True),
-    "ep": Surrogate(
+    "laplace": PatientModel("`power`, by Laplace's method", with_power_vectors, True),
+    "ep": PatientModel(
         "`power`, by expectation propagation", with_expectation_propagation, True
     ),
-    "laplace-2": Surrogate(
+    "laplace-2": PatientModel(
         "`laplace`, with two alternatives instead of 26 letters",
         with_power_vectors,
         True,
         num_alternatives=2,
     ),
-    "ep-2": Surrogate(
+    "ep-2": PatientModel(
         "`ep`, with two alternatives",
         with_expectation_propagation,
         True,
@@ -420,7 +420,7 @@ def inference_case(
     name: str,
     fitted: PaperSurrogate,
     seeds: int,
-    surrogates: Mapping[str, Surrogate] = INFERENCES,
+    surrogates: Mapping[str, PatientModel] = INFERENCES,
     patients: int = OTHER_SEED,
 ) -> Case:
     r"""Other patients than those of the other studies, and one way of inference.
