@@ -199,11 +199,12 @@ class DriftKernel(ColumnKernel):
                 initial value, with a standard deviation of 0.7 in the logarithm.
             column: The column of the trial number, or of the time.
         """
-        spread = LogNormalPrior(math.log(timescale), TIMESCALE_SPREAD)
+        if timescale_prior is None:
+            timescale_prior = LogNormalPrior(math.log(timescale), TIMESCALE_SPREAD)
         decay = MaternKernel(
             nu=0.5,
             batch_shape=shared_kernel.batch_shape,
-            lengthscale_prior=timescale_prior or spread,
+            lengthscale_prior=timescale_prior,
         )
         decay.initialize(lengthscale=timescale)
         super().__init__(shared_kernel, own_kernel, decay, column)

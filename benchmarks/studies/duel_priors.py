@@ -44,7 +44,7 @@ SEEDS = 8
 FIRST_SEED = 1000  # not used by the benchmark ``answers``
 NUM_DUELS = 1200
 RATERS = ("Forrester et al (2008)", "Six-Hump Camel", "Hartmann 3-D")
-RATER_SPREAD = 2.0  # the standard deviation of a simulated rater's value
+RATER_DEVIATION = 2.0  # the standard deviation of a simulated rater's value
 LINEAR_VARIANCE, LINEAR_SPREAD = 1.0, 1.0
 
 Kernels = Callable[[int, torch.Size], Kernel]
@@ -116,7 +116,7 @@ def simulate_rater(name: str) -> Answers:
     shape = NUM_DUELS, 2, objective.dim
     X = torch.rand(shape, generator=generator, dtype=torch.double)
     low, high = objective.bounds.to(X)
-    f: Tensor = RATER_SPREAD * objective(low + (high - low) * X)
+    f: Tensor = RATER_DEVIATION * objective(low + (high - low) * X)
     p = torch.special.ndtr(f[:, 0] - f[:, 1])
     Y = torch.bernoulli(p, generator=generator).unsqueeze(-1)
     return Answers(X, Y, are_duels=True)

@@ -23,7 +23,7 @@ NUM_PARTICLES = 3000
 # their standard deviation; the mean and the deviation stay.
 FEWEST, MOVE = 600, 0.15
 # Candidates: lenses near those that patients may need, each with letters of all sizes.
-NUM_LENSES, LENS_SPREAD = 40, 0.7  # in diopters
+NUM_LENSES, LENS_DEVIATION = 40, 0.7  # in diopters
 SIZES = torch.linspace(-0.6, 1.2, 13, dtype=torch.double)  # in logMAR
 NUM_JUDGES = 600  # particles that the information is averaged over
 NUM_CHOICES = 200  # lenses among which one is recommended
@@ -65,7 +65,7 @@ class Examiner:
     def ask(self) -> Tensor:
         r"""The letter that tells most about the patient, ``1 x 3``."""
         drawn = self._draw(NUM_LENSES)
-        lenses = self.lenses[drawn] + LENS_SPREAD * self._normal(NUM_LENSES, 2)
+        lenses = self.lenses[drawn] + LENS_DEVIATION * self._normal(NUM_LENSES, 2)
         lenses = lenses.clamp(-MAX_POWER, MAX_POWER)
         sizes = SIZES.repeat(NUM_LENSES).unsqueeze(-1)
         X = torch.cat([sizes, lenses.repeat_interleave(len(SIZES), dim=0)], dim=-1)

@@ -376,9 +376,9 @@ class SmallSites:
         c = self.cavity_variance
         mu = self.mean + self.offset
         z, _, _ = self.problem.terms.tilt(mu, c)
-        spread = 1 + tau * c
-        site = mu * (nu - tau * mu / 2) + np.square(nu - tau * mu) * c / spread / 2
-        scale = self.problem.terms.log_prob(z) - site + np.log(spread) / 2
+        narrowing = 1 + tau * c
+        site = mu * (nu - tau * mu / 2) + np.square(nu - tau * mu) * c / narrowing / 2
+        scale = self.problem.terms.log_prob(z) - site + np.log(narrowing) / 2
         prior = m * (nu - tau * m / 2) + (nu - tau * m) * (self.mean - m) / 2
         return (prior + scale).sum(axis=-1) - _half_log_det(self.cholesky)
 

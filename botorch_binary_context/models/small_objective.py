@@ -181,7 +181,7 @@ class SmallObjective:
         value = np.where(found.is_found, found.log_evidence, np.nan)
         by_column = np.zeros(x.shape)
         slopes = {key: by_column[:, part] for key, part in self.columns.items()}
-        weights = self._spread(found.slopes()[1])
+        weights = self._by_rows(found.slopes()[1])
         for term in evaluated:
             term.add_slopes(weights, values, slopes)
         for key, density in self.densities:
@@ -206,14 +206,14 @@ class SmallObjective:
         K = K[:, :, ::2] - K[:, :, 1::2]
         return K[:, ::2] - K[:, 1::2]
 
-    def _spread(self, weights: Array) -> Array:
+    def _by_rows(self, weights: Array) -> Array:
         """The weights of the rows, from those of what trials observe."""
         if not self.is_difference:
             return weights
-        spread = np.empty((len(weights), self.num_rows, self.num_rows))
-        spread[:, ::2, ::2] = spread[:, 1::2, 1::2] = weights
-        spread[:, 1::2, ::2] = spread[:, ::2, 1::2] = -weights
-        return spread
+        rows = np.empty((len(weights), self.num_rows, self.num_rows))
+        rows[:, ::2, ::2] = rows[:, 1::2, 1::2] = weights
+        rows[:, 1::2, ::2] = rows[:, ::2, 1::2] = -weights
+        return rows
 
     def to_rows(self, vector: Array) -> Array:
         r"""A vector of all hyperparameters, split by models.
