@@ -151,8 +151,8 @@ def predict(problem: Problem, v: ndarray) -> tuple[ndarray, ndarray, ndarray]:
     """Given ``v``: the mean of the test rows, its square, and the probabilities."""
     mean = problem.test_mean[:, None] + problem.gain @ (v - problem.mean[:, None])
     T, (guess_rate, lapse_rate) = problem.contrast, problem.rates
-    spread = np.sqrt(1 + np.diag(T @ problem.test_covariance @ T.T))
-    probability = ndtr(T @ mean / spread[:, None])
+    scale = np.sqrt(1 + np.diag(T @ problem.test_covariance @ T.T))
+    probability = ndtr(T @ mean / scale[:, None])
     return mean, mean**2, guess_rate + (1 - guess_rate - lapse_rate) * probability
 
 
@@ -183,8 +183,8 @@ def estimate(problem: Problem, averages: list[ndarray]) -> dict[str, ndarray]:
     means, squares, probabilities = (halves.mean(axis=0) for halves in averages)
     mean, mean_error = mean_and_error(means)
     # Deviations from the overall mean: its own error enters in the second order.
-    spread = squares - 2 * mean[:, None] * means + mean[:, None] ** 2
-    variance, variance_error = mean_and_error(spread)
+    squared_errors = squares - 2 * mean[:, None] * means + mean[:, None] ** 2
+    variance, variance_error = mean_and_error(squared_errors)
     sd = np.sqrt(variance + np.diag(problem.test_covariance))
     pairs = {"mean": (mean, mean_error), "sd": (sd, variance_error / (2 * sd))}
     pairs["probability"] = mean_and_error(probabilities)

@@ -18,5 +18,5 @@ def largest_z(samples: Tensor, expected: Tensor) -> float:
         expected: What their mean should be. Where they do not vary it is, to 1e-9.
     """
     error = (samples.mean(dim=0) - expected).abs()
-    spread = samples.std(dim=0) / math.sqrt(samples.shape[0])
-    return (error / (spread + 1e-9)).max().item()
+    standard_error = samples.std(dim=0) / math.sqrt(samples.shape[0])
+    return (error / (standard_error + 1e-9)).max().item()

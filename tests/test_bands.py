@@ -53,9 +53,9 @@ class TestProbabilityBand:
             covariance = latent_covariance(model, duels)
             difference = latent(model, duels).mean.squeeze(-1).diff(dim=-1).neg()
         weights = torch.tensor([1.0, -1.0], dtype=torch.double)
-        spread = (covariance @ weights @ weights).sqrt()
+        deviation = (covariance @ weights @ weights).sqrt()
         assert_all_close(
-            band.high, ndtr(difference.squeeze(-1) + 1.5 * spread), atol=1e-8
+            band.high, ndtr(difference.squeeze(-1) + 1.5 * deviation), atol=1e-8
         )
         assert_all_close(band.center, 1 - swapped.center, atol=1e-10)
         assert_all_close(band.low, 1 - swapped.high, atol=1e-10)

@@ -86,8 +86,8 @@ def integrate(trials: Trials, T: ndarray, rates: Sequence[float]) -> dict[str, n
     cross = np.linalg.solve(root, trials.D @ prior.covariance(trials.Z, TEST_ROWS))
     f = prior.slope * TEST_ROWS[:, :1] + cross.T @ u
     left = prior.covariance(TEST_ROWS, TEST_ROWS) - cross.T @ cross
-    spread = np.sqrt(1 + np.diag(T @ left @ T.T))
-    probability = rates[0] + rates[1] * ndtr(T @ f / spread[:, None])
+    scale = np.sqrt(1 + np.diag(T @ left @ T.T))
+    probability = rates[0] + rates[1] * ndtr(T @ f / scale[:, None])
     variance = f**2 @ weights - (f @ weights) ** 2 + np.diag(left)
     values = {"mean": f @ weights, "sd": np.sqrt(variance)}
     values["probability"] = probability @ weights

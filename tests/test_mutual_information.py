@@ -80,9 +80,9 @@ class TestMutualInformation:
         for guess, lapse in ((1 / 26, 0.0), (0.5, 0.02), (0.0, 0.05), (0.25, 0.25)):
 
             def entropy(f: Any, guess: float = guess, lapse: float = lapse) -> Any:
-                spread = 1 - mpmath.mpf(guess) - lapse
-                success = guess + spread * mpmath.ncdf(f)
-                return entropy_of(success, lapse + spread * mpmath.ncdf(-f))
+                scale = 1 - mpmath.mpf(guess) - lapse
+                success = guess + scale * mpmath.ncdf(f)
+                return entropy_of(success, lapse + scale * mpmath.ncdf(-f))
 
             with subtests.test(guess=guess, lapse=lapse), mpmath.workdps(22):
                 truth = [

@@ -56,14 +56,14 @@ def joint_success(
 ) -> float:
     """``P(cᵢ = 1, cⱼ = 1)``, by the bivariate normal distribution function."""
     guess, lapse = rates
-    spread = 1 - guess - lapse
+    scale = 1 - guess - lapse
     mean = distribution.mean[[i, j]]
     covar = distribution.covariance_matrix[[i, j]][:, [i, j]]
     # f + noise > 0 for both, the noises independent and standard normal
     shifted: Any = (covar + torch.eye(2, dtype=torch.double)).numpy()
     both = multivariate_normal.cdf(mean.numpy(), [0.0, 0.0], shifted)
     single = torch.special.ndtr(mean / (1 + covar.diagonal()).sqrt())
-    return guess**2 + guess * spread * float(single.sum()) + spread**2 * float(both)
+    return guess**2 + guess * scale * float(single.sum()) + scale**2 * float(both)
 
 
 class TestLabelPosterior:
@@ -361,8 +361,10 @@ class TestWithModels:
             )
             for i, (a, b) in enumerate(((0, 1), (2, 3))):
                 gap = mean[..., a] - mean[..., b]
-                spread = covar[..., a, a] + covar[..., b, b] - 2 * covar[..., a, b]
-                expected = torch.special.ndtr(gap / (1 + spread).sqrt())
+                contrast_variance = (
+                    covar[..., a, a] + covar[..., b, b] - 2 * covar[..., a, b]
+                )
+                expected = torch.special.ndtr(gap / (1 + contrast_variance).sqrt())
                 assert_all_close(posterior.mean[..., i, 0], expected)
             swapped = X.unflatten(-2, (2, 2)).flip(-2).flatten(-3, -2)
             mirrored: Any = model.probability_posterior(swapped)

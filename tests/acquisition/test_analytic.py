@@ -222,8 +222,8 @@ class TestRates:
                 mean = normal_expectation(mpmath.ncdf, *moment)
                 square = normal_expectation(lambda f: mpmath.ncdf(f) ** 2, *moment)
                 scale = 1 - guess_rate - lapse_rate
-                spread = scale * mpmath.sqrt(square - mean**2)
-                expected.append(float(guess_rate + scale * mean + BETA_95 * spread))
+                deviation = scale * mpmath.sqrt(square - mean**2)
+                expected.append(float(guess_rate + scale * mean + BETA_95 * deviation))
             assert_close(BinaryUpperConfidenceBound(model)(X), expected, 1e-10)
 
 

@@ -92,8 +92,8 @@ def predictions_given_optimum(
     cross = np.hstack([by_hand.prior(trials, by_hand.trials)])
     cross = np.hstack([cross, by_hand.prior(trials, points)])
     mean = by_hand.prior_mean(trials) + cross @ np.linalg.solve(gram, targets)
-    spread = by_hand.prior(trials, trials) - cross @ np.linalg.solve(gram, cross.T)
-    return by_hand.probability(mean, np.diag(spread))
+    covariance = by_hand.prior(trials, trials) - cross @ np.linalg.solve(gram, cross.T)
+    return by_hand.probability(mean, np.diag(covariance))
 
 
 def entropy_search_by_hand(problem: Problem, X: Tensor, mixture: bool) -> Array:

@@ -156,9 +156,9 @@ def test_joint_entropy_search(kind: str):
         g = functional(mean[:q])
         variance = functional.of_covariance(covar[:q, :q]).flatten()
         cross = functional(covar[:q, q:], dim=-2).squeeze(0)
-        spread = covar.diagonal()[q:]
-        means = g + cross / spread * (values - mean[q:])
-        p = likelihood.expected_probabilities(means, variance - cross**2 / spread)
+        variances = covar.diagonal()[q:]
+        means = g + cross / variances * (values - mean[q:])
+        p = likelihood.expected_probabilities(means, variance - cross**2 / variances)
         now = likelihood.expected_probabilities(g, variance)
         expected = float(entr(now).sum() - entr(p).sum(dim=0).mean())
         assert float(found[i]) == pytest.approx(expected, abs=1e-5)

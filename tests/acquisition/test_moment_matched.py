@@ -105,9 +105,9 @@ def moments_by_posterior(model: LatentGP, space: ContextSpace, X: Tensor) -> Mom
         posterior: Any = model.posterior(joint)
         mean = posterior.mean.detach().squeeze(-1).numpy()
         covariance = posterior.distribution.covariance_matrix.detach().numpy()
-        spread = sign @ covariance[0, :-1, :-1] @ sign
+        contrast_variance = sign @ covariance[0, :-1, :-1] @ sign
         cross = covariance[:, -1, :-1] @ sign
-        return Moments(mean[:, -1], cross, mean[0, :-1] @ sign, spread)
+        return Moments(mean[:, -1], cross, mean[0, :-1] @ sign, contrast_variance)
 
     return moments
 

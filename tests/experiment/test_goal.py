@@ -230,8 +230,8 @@ class TestMap:
         assert 10.0 < high.median < 35.0
         at = best.success_probability({"level": low.median}, parameters={"pitch": 200})
         assert abs(at.mean - 0.8) < 0.1  # the level of the goal
-        spread = best.threshold_distribution(parameters={"pitch": 200.0})
-        assert abs(spread.quantile(0.5) - low.median) < 3.0
+        distribution = best.threshold_distribution(parameters={"pitch": 200.0})
+        assert abs(distribution.quantile(0.5) - low.median) < 3.0
         with pytest.raises(InputDataError, match="for each of .'pitch'., but got"):
             best.threshold()
         with pytest.raises(UnsupportedError, match="but got none: see ``threshold``"):

@@ -198,8 +198,10 @@ class TestKnownOptima:
                 mean = mean[3:] + gain @ (values[j] - mean[:3])
                 covar = covar[3:, 3:] - gain @ covar[:3, 3:]
                 contrast = model.functional(mean)
-                spread = model.functional.of_covariance(covar).flatten()
-                expected = model.likelihood.expected_probability(contrast, spread)
+                contrast_variance = model.functional.of_covariance(covar).flatten()
+                expected = model.likelihood.expected_probability(
+                    contrast, contrast_variance
+                )
                 torch.testing.assert_close(
                     found[i, j], expected.squeeze(), rtol=0, atol=1e-6
                 )

@@ -186,8 +186,8 @@ class Mixture:
 
     def probability(self, rates: tuple[float, float]) -> Array:
         guess, lapse = rates
-        spread = np.sqrt(1 + np.diag(self.covariance))[:, None]
-        return guess + (1 - guess - lapse) * ndtr(self.means / spread) @ self.weights
+        scale = np.sqrt(1 + np.diag(self.covariance))[:, None]
+        return guess + (1 - guess - lapse) * ndtr(self.means / scale) @ self.weights
 
     def quantiles(self, levels: Sequence[float]) -> Array:
         """``len(levels) x q``, where the distribution function has these values."""

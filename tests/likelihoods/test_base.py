@@ -283,8 +283,8 @@ class TestModel:
         model = logistic_model(2, EXACT, scale)
         mean, covariance, evidence = brute_posterior(model)
         found: Any = model.posterior(model.train_inputs[0])
-        spread = torch.from_numpy(covariance).diagonal().sqrt()
-        error = (found.mean.squeeze(-1) - torch.from_numpy(mean)) / spread
+        deviation = torch.from_numpy(covariance).diagonal().sqrt()
+        error = (found.mean.squeeze(-1) - torch.from_numpy(mean)) / deviation
         assert error.abs().max() < 1e-3
         difference = found.distribution.covariance_matrix - torch.from_numpy(covariance)
         assert difference.abs().max() < 4e-3 * scale

@@ -100,8 +100,8 @@ def test_winner_probabilities_against_simulated_contests(k: int):
         posterior = model.posterior(X[i])
         covar: Any = posterior.distribution.covariance_matrix  # pyright: ignore
         mean = posterior.mean.squeeze(-1).numpy()
-        spread = covar.numpy() + 0.5 * np.eye(k)
-        u = generator.multivariate_normal(mean, spread, number)
+        noisy = covar.numpy() + 0.5 * np.eye(k)
+        u = generator.multivariate_normal(mean, noisy, number)
         share = np.bincount(u.argmax(axis=-1), minlength=k) / number
         assert np.abs(found[i].numpy() - share).max() < 4 * 0.5 / number**0.5
 

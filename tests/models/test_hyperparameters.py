@@ -240,10 +240,10 @@ class TestAveragedGP:
             AveragedGP(model, 16, seed).exact_posterior(X, 512, seed)
             for seed in range(12)
         ]
-        spread = torch.stack([p.mean for p in means]).std()
+        deviation = torch.stack([p.mean for p in means]).std()
         error = torch.stack([p.mean_error for p in means]).mean()
         # Quasi-random hyperparameters scatter less than the error that is stated.
-        assert 0.2 * error < spread < 1.5 * error
+        assert 0.2 * error < deviation < 1.5 * error
 
     def test_batch_of_duels(self):
         generator = torch.Generator().manual_seed(0)

@@ -99,13 +99,13 @@ class TestLearning:
     def test_few_trials_do_not_overrule_the_priors(self) -> None:
         model: Any = self.fit(patient_model(10, guess_rate=1 / 26))
         smooth = model.covar_module.base_kernel.kernels[0]
-        for found, prior, spread in (
+        for found, prior, deviation in (
             (smooth.base_kernel.lengthscale, 0.4, 0.4),
             (smooth.outputscale, 9.0, 0.7),
             (model.mean_module.slope, 6.0, 0.5),
         ):
             shift = (found / prior).log().abs().max().item()
-            assert shift < 2 * spread
+            assert shift < 2 * deviation
 
     def test_what_is_not_learned(self) -> None:
         model: Any = self.fit(patient_model(30))

@@ -81,8 +81,8 @@ class TestTable:
         for name, benchmark in BENCHMARKS.items():
             with subtests.test(name):
                 positive = benchmark.make_function().optimal_value >= 0.0
-                spread = STORED[name]["plain"]["variance"] > 100.0
-                assert benchmark.log == (positive and spread)
+                varied = STORED[name]["plain"]["variance"] > 100.0
+                assert benchmark.log == (positive and varied)
 
     def test_unknown_name(self) -> None:
         message = r"Expected ``name`` to be one of \['Ackley', .*\], but got 'Branin'"

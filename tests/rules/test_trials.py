@@ -142,11 +142,11 @@ class TestRandomness:
         trials = torch.stack([suggest(model, SPACE, rule, seed=s) for s in range(4)])
         if rule in SYMMETRIC_RULES:
             trials = trials.sort(dim=-2).values
-        spread = trials.std(dim=0).max()
+        deviation = trials.std(dim=0).max()
         if (model_class, rule) in DETERMINISTIC_RULES:
-            assert spread < 1e-4
+            assert deviation < 1e-4
         elif not rule.startswith(("map-", "cjes", "mkg", "eubo-ald")):
-            assert spread > 1e-2
+            assert deviation > 1e-2
 
 
 @every_rule

@@ -52,9 +52,9 @@ class TestBoxes:
         corners = torch.cartesian_prod(*SPACE.bounds.unbind(dim=-1))
         drawn = draw_sample_paths(model, 4000, bounds=SPACE.bounds, seed=0)
         with torch.no_grad():
-            spread = drawn(corners).var(dim=0)
+            found = drawn(corners).var(dim=0)
             expected = model.posterior(corners).variance.squeeze(-1)
-        assert_all_close(spread, expected, rtol=0.15)
+        assert_all_close(found, expected, rtol=0.15)
 
     def test_too_many_corners(self) -> None:
         X, dim = uniform(5, 13), 13
