@@ -25,7 +25,8 @@ from botorch_binary_context.problems import RefractionProblem
 from botorch_binary_context.problems.refraction import LETTER_SIZES
 
 PATH = Path(__file__).parents[1] / "docs" / "_static" / "idea.png"
-REPETITIONS, ITERATIONS = 10, 75
+REPETITIONS = 10
+ITERATIONS = 75
 # Between these probabilities an answer is called open.
 OPEN = (0.15, 0.9)
 LENSES = {"a good lens": (0.3, 0.0), "a poor lens": (2.5, 0.0)}

@@ -12,8 +12,11 @@ from collections.abc import Sequence
 from statistics import NormalDist
 
 #: The range of intensities in dB, and the standard deviation of the psychometric curve.
-LOW, HIGH, DEVIATION = -40.0, 0.0, 3.0
-GUESS, LAPSE = 0.5, 0.02
+LOW = -40.0
+HIGH = 0.0
+DEVIATION = 3.0
+GUESS = 0.5
+LAPSE = 0.02
 #: The success probability at the threshold, halfway between guessing and lapsing.
 AT_THRESHOLD = GUESS + 0.5 * (1.0 - GUESS - LAPSE)
 SENSITIVITY = 4.0

@@ -39,9 +39,9 @@ SMALL = (20, 60, 200, 600)
 LARGEST = 5000
 MANY = (200, 2000, 10_000, 50_000)
 RULE = "ucb99-ald"
-# The number of trials below which repetitions are cheap, and that from which exponents
-# are fitted.
-CHEAP, LARGE = 1000, 500
+# Trials below which repetitions are cheap, and from which exponents are fitted.
+CHEAP = 1000
+LARGE = 500
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,9 @@ from botorch_binary_context import (
 )
 from botorch_binary_context.models.latent_gp import LatentGP
 
-RESTARTS, RAW_SAMPLES, FANTASIES = 10, 512, 64
+RESTARTS = 10
+RAW_SAMPLES = 512
+FANTASIES = 64
 
 
 def comparisons() -> Iterator[Callable[[], Comparison]]:

@@ -60,7 +60,8 @@ def _make_duels(options: np.ndarray, chosen: np.ndarray) -> Answers:
     """``n x k x d`` options, of which one was chosen, as duels with another one."""
     generator = np.random.default_rng(SEED)
     order = generator.permutation(len(options))[:MAX_TRIALS]
-    options, chosen = _scale(options)[order], chosen[order]
+    options = _scale(options)[order]
+    chosen = chosen[order]
     shift = generator.integers(1, options.shape[1], len(options))
     other = (chosen + shift) % options.shape[1]
     rows = np.arange(len(options))

@@ -41,7 +41,9 @@ FUNCTIONS = (
 )
 OURS, DEFAULT = "eubo-ald", "ax-default"
 WAYS = (OURS, DEFAULT)
-SEEDS, DUELS, FIRST_DUELS = 20, 40, 5
+SEEDS = 20
+DUELS = 40
+FIRST_DUELS = 5
 CHECKPOINTS = (20, 40)
 FILE = "results.jsonl"
 

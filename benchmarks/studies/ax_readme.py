@@ -26,8 +26,11 @@ from benchmarks.tables import format_table
 
 NAME = "ax-readme"
 RULES = ("ucb-ald", "ucb99-ald", "mkg", "cjes", "ts-ald", "bald")
-SEEDS, TRIALS, FIRST_TRIALS = 10, 25, 5
-OPTIMUM, NEAR = 0.7, 0.03
+SEEDS = 10
+TRIALS = 25
+FIRST_TRIALS = 5
+OPTIMUM = 0.7
+NEAR = 0.03
 FILE = "results.jsonl"
 
 

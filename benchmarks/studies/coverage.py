@@ -69,11 +69,13 @@ INFERENCES = ("laplace", "ep", "exact", "averaged")
 SUBJECTS = 200
 CHECKPOINTS = (30, 60, 100)
 INITIAL_TRIALS = 5
-CREDIBLE, WIDTH = 0.9, 1.6448536269514722
-NUM_PATHS, NUM_SAMPLES = 64, 512
-# The number of experiments that are averaged over hyperparameters, which takes seconds
-# for each.
-NUM_AVERAGED, AT_ONCE = 100, 10
+CREDIBLE = 0.9
+WIDTH = 1.6448536269514722
+NUM_PATHS = 64
+NUM_SAMPLES = 512
+# Experiments that are averaged over hyperparameters, which takes seconds for each.
+NUM_AVERAGED = 100
+AT_ONCE = 10
 NUM_SETS = 16  # of hyperparameters; experiments take more after few answers
 LINE = 121  # values of the context, between which curves are straight
 AIM = 0.86, 0.94
@@ -179,7 +181,8 @@ def simulate(name: str, subjects: int = SUBJECTS, seed: int = 0) -> pl.DataFrame
         interval held the truth, and how wide it was.
     """
     torch.set_num_threads(1)
-    kind, frames = KINDS[name], []
+    kind = KINDS[name]
+    frames = []
     truth = Subjects.draw(kind, subjects, seed)
     functional = truth.paths.model.functional
     with manual_seed(seed + 1):
@@ -461,6 +464,7 @@ def format_coverage(frame: pl.DataFrame) -> str:
 
 
 def _cell(row: dict[str, float]) -> str:
-    share, n = row["share"], row["n"]
+    share = row["share"]
+    n = row["n"]
     mark = "" if AIM[0] <= round(share, 3) <= AIM[1] else " *"
     return f"{100 * share:.1f} ± {100 * (share * (1 - share) / n) ** 0.5:.1f}{mark}"

@@ -183,7 +183,8 @@ def draw_randomness(task: Task, case: Case) -> tuple[Tensor, Tensor]:
     box = TrialSpace(case.problem.space, functional)
     free = box.bounds.shape[-1]
     generator = torch.Generator()
-    first, noise = [], []
+    first = []
+    noise = []
     for seed in range(task.seeds):
         generator.manual_seed(derive_seed(case.randomness, seed))
         for numbers, shape in (

@@ -39,7 +39,8 @@ from botorch_binary_context.problems import (
 )
 
 PATH = Path(__file__).with_suffix(".json")
-NUM_SAMPLES, NUM_TEST_POINTS = 1000, 3000
+NUM_SAMPLES = 1000
+NUM_TEST_POINTS = 3000
 SEED = 0
 
 

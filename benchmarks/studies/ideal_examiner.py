@@ -21,9 +21,11 @@ GUESS_RATE = 1 / 26
 NUM_PARTICLES = 3000
 # With fewer effective particles than this, they are resampled and moved by a share of
 # their standard deviation; the mean and the deviation stay.
-FEWEST, MOVE = 600, 0.15
+FEWEST = 600
+MOVE = 0.15
 # Candidates: lenses near those that patients may need, each with letters of all sizes.
-NUM_LENSES, LENS_DEVIATION = 40, 0.7  # in diopters
+NUM_LENSES = 40
+LENS_DEVIATION = 0.7  # in diopters
 SIZES = torch.linspace(-0.6, 1.2, 13, dtype=torch.double)  # in logMAR
 NUM_JUDGES = 600  # particles that the information is averaged over
 NUM_CHOICES = 200  # lenses among which one is recommended

@@ -57,7 +57,9 @@ from botorch_binary_context.rules import recommend, suggest, suggest_contest
 from botorch_binary_context.trials import TrialSpace
 
 NAME = "information"
-FIRST_TRIALS, TRIALS, SEEDS = 5, 50, 40
+FIRST_TRIALS = 5
+TRIALS = 50
+SEEDS = 40
 CHECKPOINTS = tuple(range(10, TRIALS + 1, 5))
 SHOWN = (20, 30, 40, 50)
 LEARN_AT = (10, 20, 30, 40)

@@ -30,7 +30,8 @@ from benchmarks.tables import format_table
 NAME = "questplus"
 PATIENT_SLOPE = 5.0
 ALTERNATIVES = (26, 2)
-PATIENTS, LETTERS = 40, 100
+PATIENTS = 40
+LETTERS = 100
 CHECKPOINTS = (30, 60, 100)
 RANDOM_TRIALS = 5  # with which the package's rules begin
 # The grids: letter sizes, lenses to look through, and possible prescriptions.

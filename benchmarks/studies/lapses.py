@@ -39,8 +39,10 @@ LAPSES = (0.0, 0.02, 0.05)  # of the observers
 ASSUMED = (0.0, 0.02, "learned")  # by the models
 SLOPES = (3.0, 6.0, 12.0)
 SETS = {"choosing": 0, "reporting": 1}  # and their seeds
-SUBJECTS, TRIALS = 30, 40  # subjects of each lapse rate
-TAIL, NUM_DRAWS = 0.05, 16
+SUBJECTS = 30  # of each lapse rate
+TRIALS = 40
+TAIL = 0.05
+NUM_DRAWS = 16
 
 
 def make_settings(alternatives: int, assumed: float | str) -> Settings:

@@ -49,7 +49,9 @@ RULES = ("sobol", "random", "bald", "map-straddle", "map-mi", "map-eavc")
 SPACE = ContextSpace(
     torch.tensor([[-1.0, -1.0], [1.0, 1.0]], dtype=torch.double), [1], [0.0]
 )
-FIRST_TRIALS, TRIALS, SEEDS = 5, 150, 10
+FIRST_TRIALS = 5
+TRIALS = 150
+SEEDS = 10
 CHECKPOINTS = (25, 50, 75, 100, 125, 150)
 LEARN_AT = (20, 40, 60, 80, 110)
 SEARCH = SearchOptions(num_restarts=3, raw_samples=64, max_evaluations=10)
@@ -180,7 +182,8 @@ def draw_randomness(task: Task) -> tuple[Tensor, Tensor]:
         The trials, ``seeds x TRIALS x 2``, and the numbers, ``seeds x TRIALS``.
     """
     box = TrialSpace(SPACE, VALUE)
-    trials, noise = [], []
+    trials = []
+    noise = []
     for seed in range(task.seeds):
         own = derive_seed(NAME, task.function, task.alternatives, seed)
         trials.append(box.draw_quasi_random(TRIALS, own).squeeze(-2))

@@ -28,7 +28,8 @@ from botorch_binary_context.problems.registry import MATERN_32, MATERN_52
 #: The share of a function's box that the parameters span in one condition; the
 #: condition shifts them by the rest.
 SPAN = 0.7
-THRESHOLDS, REFERENCE_THRESHOLD = (-2.0, 3.0), 2.0
+THRESHOLDS = (-2.0, 3.0)
+REFERENCE_THRESHOLD = 2.0
 #: The conditions that count for averages and worst cases.
 CONDITIONS = (0.0, 0.25, 0.5, 0.75, 1.0)
 REFERENCE_CONDITION = 0.5

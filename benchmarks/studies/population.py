@@ -61,7 +61,8 @@ MOST_POWER = 3.5
 NEW_SEED, EARLIER_SEED = 1, 2
 TODAY = "no earlier patients"
 # What nobody knows: the formula of blur, and the distribution of all patients.
-IDEAL, CLOUD_SEED = "the population and the formula of blur", 3
+IDEAL = "the population and the formula of blur"
+CLOUD_SEED = 3
 
 
 class Patients(RefractionProblem):

@@ -70,7 +70,8 @@ from botorch_binary_context.trials import TrialSpace
 
 NAME = "searches"
 FUNCTIONS = ("Six-Hump Camel", "Goldstein-Price", "Hartmann 3-D", "Hartmann 6D")
-NUM_TRIALS, SEEDS = 25, 4
+NUM_TRIALS = 25
+SEEDS = 4
 DENSE = SearchOptions(num_restarts=24, raw_samples=4096, max_evaluations=60)
 # For criteria each of whose values is itself a search.
 NESTED = SearchOptions(num_restarts=24, raw_samples=1024, max_evaluations=40)

@@ -76,7 +76,8 @@ CANDIDATES = (
     SlopePrior(3.0, 1.5, 1.0, 25.0),
 )
 CHOICE_SLOPES = (2.5, 5.0, 10.0)
-CHOICE_SUBJECTS, CHOICE_SEED = 100, 7
+CHOICE_SUBJECTS = 100
+CHOICE_SEED = 7
 
 
 def make_settings(priors: str, alternatives: int) -> Settings:

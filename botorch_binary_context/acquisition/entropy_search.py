@@ -149,7 +149,8 @@ class KnownOptima:
                 rows = rows.movedim(-2, 1).flatten(0, 1).unsqueeze(-2)
             else:
                 values = values.unsqueeze(-1)
-            number, size = values.shape[0], values.shape[-1]
+            number = values.shape[0]
+            size = values.shape[-1]
             # Of all optima at once: they are rows of one matrix.
             known = model.values_of(rows, VALUE if functional is None else functional)
             projected = known.project()  # batch_shape x n x (M R)
@@ -247,7 +248,8 @@ class ContextualJointEntropySearch(TrialAcquisitionFunction):
 
     def prepare(self) -> None:
         r"""Draw functions, and find their optima."""
-        space, (number, seed) = self.space, self._draw
+        space = self.space
+        number, seed = self._draw
         paths = draw_sample_paths(self.model, number, space.bounds, MAX_FEATURES, seed)
         optima, values = maximize_paths(
             paths, space, options=ROUGH_PATH_SEARCH, goal=self.goal

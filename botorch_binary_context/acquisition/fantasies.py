@@ -360,7 +360,8 @@ class _FantasyWeights(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         fantasies = Fantasies(shared, cross, prior_mean, prior_variance, labels)
         a, a_new = fantasies.solve(accuracy)
-        ctx.fantasies, ctx.accuracy = fantasies, accuracy
+        ctx.fantasies = fantasies
+        ctx.accuracy = accuracy
         ctx.save_for_backward(a, a_new)
         return a, a_new
 

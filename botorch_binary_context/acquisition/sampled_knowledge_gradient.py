@@ -96,7 +96,9 @@ class SampledKnowledgeGradient(TrialAcquisitionFunction):
         Returns:
             A ``batch_shape x J x (d - m)`` tensor.
         """
-        model, space, (number, seed) = self.model, self.space, self._sobol
+        model = self.model
+        space = self.space
+        number, seed = self._sobol
         bounds = space.parameter_bounds
         best, _ = maximize_posterior_mean(model, space, self.options, goal=self.goal)
         train = space.parameters(model.original_datapoints).clamp(*bounds)

@@ -136,10 +136,12 @@ class EncodeColumns(InputTransform):
         offset = low.clone()
         scale = 1 / (high - low)
         if centered:
-            offset[:m], scale[:m] = (low + high)[:m] / 2, 2 * scale[:m]
+            offset[:m] = (low + high)[:m] / 2
+            scale[:m] = 2 * scale[:m]
         else:
             largest = torch.maximum(low.abs(), high.abs())[:m]
-            offset[:m], scale[:m] = 0.0, 1 / largest
+            offset[:m] = 0.0
+            scale[:m] = 1 / largest
         scale[:m] = -scale[:m] if harder else scale[:m]
         self.register_buffer("offset", offset)
         self.register_buffer("scale", scale)

@@ -103,7 +103,8 @@ def _panels(experiment: Experiment, model: LatentGP, encoder: Encoder) -> list[P
 
 def _numeric_columns(encoder: Encoder) -> list[int]:
     """The first two columns, among those of the parameters, that are numbers."""
-    columns, position = [], 0
+    columns = []
+    position = 0
     for parameter in encoder.space.parts:
         if not isinstance(parameter, Categorical):
             columns.append(position)

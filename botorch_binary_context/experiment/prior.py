@@ -47,11 +47,14 @@ SINGLE = torch.Size()
 DRIFT_VARIANCE = 4.0  # of the part of the offset that changes
 # Lengthscales of a product kernel: of contexts in [-1, 1], and of two parameters if
 # they are separate.
-CONTEXT_LENGTHSCALE, PRODUCT_LENGTHSCALE = 1.0, 0.25
-# For wide priors: the median slope, the standard deviation of its logarithm, and the
-# variance of slopes around it. The study ``threshold-coverage`` shows how they were
+CONTEXT_LENGTHSCALE = 1.0
+PRODUCT_LENGTHSCALE = 0.25
+# Of wide priors: the median slope, the standard deviation of its logarithm, and the
+# variance of slopes around it. The study ``threshold-coverage`` tells how they were
 # chosen.
-WIDE_SLOPE_MEDIAN, WIDE_SLOPE_SPREAD, WIDE_CONTEXT_VARIANCE = 3.0, 1.0, 1.0
+WIDE_SLOPE_MEDIAN = 3.0
+WIDE_SLOPE_SPREAD = 1.0
+WIDE_CONTEXT_VARIANCE = 1.0
 
 
 def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDict:

@@ -36,8 +36,9 @@ from botorch_binary_context.likelihoods.base import LogDerivatives
 WIDENING = 0.8
 COLD_TURNS = 6
 WARM_TURNS = 3
-# The number of steps of a turn: at first, and at most.
-STEPS, MAX_STEPS = 4, 64
+# Of a turn: how many steps it takes at first, and at most.
+STEPS = 4
+MAX_STEPS = 64
 LEAST_ACCEPTANCE = 0.65
 # The variance, relative to the largest, of directions in which contrasts hardly vary.
 NEGLIGIBLE = 1e-13

@@ -194,7 +194,8 @@ class ExpectationPropagation(Inference):
             search = SiteSearch(
                 likelihood, prior_mean, K, targets, tolerance, curvature
             )
-            begin, values = None, None
+            begin = None
+            values = None
             if start is not None:
                 values = start.values
                 begin = _extend(search, start)

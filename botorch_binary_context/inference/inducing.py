@@ -218,7 +218,8 @@ def _sweep(
         last = posterior
         posterior = _Posterior.of(prior, sites)
         change = (posterior.mean - last.mean).abs() * posterior.variance.rsqrt()
-        former, error = error, change.max().item() / size if len(change) else 0.0
+        former = error
+        error = change.max().item() / size if len(change) else 0.0
         if error <= TOLERANCE:
             break
         if error > former:

@@ -23,7 +23,9 @@ from botorch_binary_context.likelihoods.rates import check_rate
 
 # Medians of the priors of distances between thresholds, and the standard deviation of
 # their logarithm.
-TIE_WIDTH, CATEGORY_WIDTH, WIDTH_SPREAD = 0.5, 1.0, 0.7
+TIE_WIDTH = 0.5
+CATEGORY_WIDTH = 1.0
+WIDTH_SPREAD = 0.7
 NARROWEST = 1e-3
 
 

@@ -234,8 +234,9 @@ def _beats_all(mean: Tensor, covar: Tensor, i: int) -> Tensor:
 
 
 def _by_draws(mean: Tensor, covar: Tensor) -> Tensor:
-    """The same for any number, with values drawn and noise integrated out."""
-    k, (nodes, weights) = mean.shape[-1], hermite(mean.dtype, mean.device)
+    """The same of any number, with values drawn and noise integrated out."""
+    k = mean.shape[-1]
+    nodes, weights = hermite(mean.dtype, mean.device)
     points = draw_sobol_normal_samples(k, NUM_DRAWS, mean.device, mean.dtype, seed=0)
     root = torch.linalg.cholesky(raise_variance(covar))
     f = mean.unsqueeze(-2) + points @ root.mT  # batch_shape x S x k

@@ -185,7 +185,8 @@ class InducingGP(LatentGP):
             The marginal likelihood, in ``eval`` mode.
         """
         self.eval()
-        targets, (trials,) = self.train_targets, self.train_inputs
+        targets = self.train_targets
+        (trials,) = self.train_inputs
         chosen = _evenly_spaced(len(targets), MAX_FIT_TRIALS, targets.device)
         some = Observations(
             trials[chosen].detach(), targets[chosen].unsqueeze(-1), self.likelihood

@@ -250,7 +250,8 @@ class LatentGP(PriorModel):
     def _latent_posterior(self, X: Tensor) -> MultivariateNormal:
         num_batch = len(self.batch_shape)
         X = expand_batch(X, self.batch_shape)
-        batch, q = X.shape[:-2], X.shape[-2]
+        batch = X.shape[:-2]
+        q = X.shape[-2]
         approximation = self.approximation
         cross = self.cross_covariance(X)  # batch_shape x n x (t q)
         V = approximation.whiten(cross)

@@ -215,7 +215,8 @@ class TrialModel(GPyTorchModel, GP):
     def _copy_without_data(self) -> Self:
         """A copy with the hyperparameters but without data."""
         data = self.train_inputs, self.train_targets, self._original_train_inputs
-        self.train_inputs, self.train_targets = (), None  # pyright: ignore
+        self.train_inputs = ()
+        self.train_targets = None  # pyright: ignore
         self._original_train_inputs = None
         try:
             model = deepcopy(self)

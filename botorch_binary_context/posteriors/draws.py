@@ -269,7 +269,8 @@ class AveragedPosterior(ExactPosterior):
         # from those of a trial's contrast: use one draw of each Gaussian.
         parts = self._parts.contrasts()
         shape = [1] * parts.means.ndim
-        shape[0], shape[self._dim] = parts.num_samples, self.num_sets
+        shape[0] = parts.num_samples
+        shape[self._dim] = self.num_sets
         z = _even_normals(self.num_samples).to(parts.means).reshape(shape)
         values = parts.means + parts._within.sqrt() * z
         found = self._join(self.likelihood.probability(values))

@@ -55,7 +55,9 @@ def random_product_features(
         dim: The number of columns.
         num_features: The number of features, two for each frequency.
     """
-    frequencies, signs, variance = [], [], 1.0
+    frequencies = []
+    signs = []
+    variance = 1.0
     for factor in factors:
         columns = range(dim) if factor.active_dims is None else factor.active_dims
         if isinstance(factor, ScaleKernel):

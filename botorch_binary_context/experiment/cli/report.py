@@ -21,7 +21,9 @@ def describe_summary(best: Recommendation, data: Mapping[str, Any]) -> list[str]
         data: Its summary, from :func:`.summarize`.
     """
     lines = describe_best(best)
-    estimate, loss, at = data["success_probability"], data["expected_loss"], data["at"]
+    estimate = data["success_probability"]
+    loss = data["expected_loss"]
+    at = data["at"]
     if estimate is not None:
         where = _describe_values({**at, **data["context"]})
         lines.append(
