@@ -28,9 +28,9 @@ COMMANDS = (
     runner,
     report,
     store,
-    maps,
-    map_causes,
-    information,
+    maps.STUDY,
+    map_causes.STUDY,
+    information.STUDY,
     duel_priors,
     searches,
 )
@@ -44,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for module in COMMANDS:
-        module.add_command(commands)
+    for command in COMMANDS:
+        command.add_command(commands)
     arguments = parser.parse_args(argv)
     try:
         arguments.run(arguments)

@@ -11,13 +11,11 @@ hyperparameters.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
 
 import polars as pl
 import torch
@@ -28,7 +26,7 @@ from torch.quasirandom import SobolEngine
 
 from benchmarks.studies.experiment import FIT_OPTIONS, derive_seed
 from benchmarks.studies.maps import contrast_sensitivity
-from benchmarks.studies.table_study import Job, add_study, write_tables
+from benchmarks.studies.table_study import Job, TableStudy
 from benchmarks.tables import format_table
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.inference import Laplace
@@ -344,18 +342,6 @@ def jobs(seeds: int) -> Iterator[Job]:
         yield task.name, partial(run_task, task)
 
 
-def write_report(root: Path) -> Path:
-    r"""Write the report.
-
-    Args:
-        root: The folder of all results.
-
-    Returns:
-        The path of the Markdown file.
-    """
-    return write_tables(root / NAME, _describe)
-
-
 def _describe(frame: pl.DataFrame) -> list[str]:
     """The sections of the report."""
     return [
@@ -408,12 +394,4 @@ def trials_to_reach(means: dict[int, float], goal: float) -> str:
     return str(min(reached)) if reached else f"> {max(means)}"
 
 
-def add_command(commands: argparse._SubParsersAction) -> None:
-    r"""Add the command to the command line.
-
-    Args:
-        commands: Where to add it.
-    """
-    add_study(
-        commands, NAME, "what richer answers are worth", SEEDS, jobs, write_report
-    )
+STUDY = TableStudy(NAME, "what richer answers are worth", SEEDS, jobs, _describe)

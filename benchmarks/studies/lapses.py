@@ -10,11 +10,9 @@ observers serves to choose a default, the second to report how good it is.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import polars as pl
 import torch
@@ -22,7 +20,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from benchmarks.studies.table_study import Job, run_missing, write_tables
+from benchmarks.studies.table_study import Job, TableStudy
 from benchmarks.studies.threshold_coverage import LINE, make_model
 from benchmarks.studies.threshold_priors import crossing
 from benchmarks.tables import format_table
@@ -116,15 +114,6 @@ def _look(model: MixedGP, truth: Tensor) -> pl.DataFrame:
     return pl.DataFrame(frame)
 
 
-def run(arguments: argparse.Namespace) -> None:
-    r"""Run the simulations that are not finished.
-
-    Args:
-        arguments: The parsed command line.
-    """
-    run_missing(arguments.output / NAME, jobs(arguments.seeds or SUBJECTS))
-
-
 def jobs(subjects: int) -> Iterator[Job]:
     r"""Every assumption about every group of observers.
 
@@ -143,18 +132,6 @@ def _simulate_group(
 ) -> pl.DataFrame:
     frame = simulate(alternatives, assumed, SETS[group], subjects)
     return frame.with_columns(group=pl.lit(group))
-
-
-def write_report(root: Path) -> Path:
-    r"""Write the report.
-
-    Args:
-        root: The folder of all results.
-
-    Returns:
-        The path of the Markdown file.
-    """
-    return write_tables(root / NAME, _describe)
 
 
 def _describe(frame: pl.DataFrame) -> list[str]:
@@ -195,3 +172,12 @@ def format_rows(frame: pl.DataFrame) -> str:
         )
     header = ["alternatives", "true lapse rate", "assumed"]
     return format_table([*header, "error", "covered (%)", "width"], rows)
+
+
+STUDY = TableStudy(
+    NAME,
+    "what assumed and learned lapse rates do to thresholds",
+    SUBJECTS,
+    jobs,
+    _describe,
+)

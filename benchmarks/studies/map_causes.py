@@ -9,13 +9,11 @@ criterion.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from pathlib import Path
 
 import polars as pl
 import torch
@@ -23,7 +21,7 @@ from torch import Tensor
 
 from benchmarks.studies import maps
 from benchmarks.studies.experiment import derive_seed
-from benchmarks.studies.table_study import Job, add_study, write_tables
+from benchmarks.studies.table_study import Job, TableStudy
 from benchmarks.tables import format_table
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -153,18 +151,6 @@ def jobs(seeds: int) -> Iterator[Job]:
         yield name, partial(run_variant, function, variant, seeds)
 
 
-def write_report(root: Path) -> Path:
-    r"""Write the report.
-
-    Args:
-        root: The folder of all results.
-
-    Returns:
-        The path of the Markdown file.
-    """
-    return write_tables(root / NAME, _describe)
-
-
 def _describe(frame: pl.DataFrame) -> list[str]:
     """The sections of the report."""
     return [
@@ -203,12 +189,4 @@ def _mean(values: pl.Series) -> str:
     return f"{50 * values.mean():.1f} ± {50 * error:.1f}"  # pyright: ignore
 
 
-def add_command(commands: argparse._SubParsersAction) -> None:
-    r"""Add the command to the command line.
-
-    Args:
-        commands: Where to add it.
-    """
-    add_study(
-        commands, NAME, "why chosen trials may end behind", SEEDS, jobs, write_report
-    )
+STUDY = TableStudy(NAME, "why chosen trials may end behind", SEEDS, jobs, _describe)

@@ -14,13 +14,11 @@ all rules have the same model, the same first trials and the same noise. The fun
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, product
-from pathlib import Path
 
 import polars as pl
 import torch
@@ -28,7 +26,7 @@ from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
 from benchmarks.studies.experiment import FIT_OPTIONS, derive_seed
-from benchmarks.studies.table_study import Job, add_study, write_tables
+from benchmarks.studies.table_study import Job, TableStudy
 from benchmarks.tables import format_table
 from botorch_binary_context.bands import first_fall
 from botorch_binary_context.context import ContextSpace
@@ -289,18 +287,6 @@ def jobs(seeds: int) -> Iterator[Job]:
         yield task.name, partial(run_task, task)
 
 
-def write_report(root: Path) -> Path:
-    r"""Write the report.
-
-    Args:
-        root: The folder of all results.
-
-    Returns:
-        The path of the Markdown file.
-    """
-    return write_tables(root / NAME, _describe)
-
-
 def _describe(frame: pl.DataFrame) -> list[str]:
     """The sections of the report."""
     return [
@@ -389,12 +375,4 @@ def _format(frame: pl.DataFrame, column: str, scale: float) -> str:
     return f"## {column.capitalize()}\n\n" + format_table(header, rows)
 
 
-def add_command(commands: argparse._SubParsersAction) -> None:
-    r"""Add the command to the command line.
-
-    Args:
-        commands: Where to add it.
-    """
-    add_study(
-        commands, NAME, "how fast thresholds are learned", SEEDS, jobs, write_report
-    )
+STUDY = TableStudy(NAME, "how fast thresholds are learned", SEEDS, jobs, _describe)

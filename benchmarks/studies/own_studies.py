@@ -24,9 +24,9 @@ OWN_STUDIES: dict[str, Any] = {
     ax_readme.NAME: ax_readme,
     coverage.NAME: coverage,
     known_physics.NAME: known_physics,
-    lapses.NAME: lapses,
+    lapses.STUDY.name: lapses.STUDY,
     mixed_duels.STUDY.name: mixed_duels.STUDY,
     population.NAME: population,
-    threshold_coverage.NAME: threshold_coverage,
+    threshold_coverage.STUDY.name: threshold_coverage.STUDY,
     default_settings.STUDY.name: default_settings.STUDY,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterable
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -52,35 +52,55 @@ def write_tables(
     return write_sections(folder, [first, read_conclusions(folder), *others])
 
 
-def add_study(
-    commands: argparse._SubParsersAction,
-    name: str,
-    description: str,
-    seeds: int,
-    jobs: Callable[[int], Iterable[Job]],
-    write_report: Callable[[Path], Path],
-) -> None:
-    r"""Add a command that runs a study and writes its report.
+@dataclass(frozen=True)
+class TableStudy:
+    r"""A study whose results are a table for each of several jobs.
 
-    Args:
-        commands: Where to add it.
-        name: The name of the study.
-        description: What it shows.
-        seeds: The default number of repetitions.
+    Attributes:
+        name: Its name, which is that of its folder and of its command.
+        shows: What it shows, in a few words.
+        seeds: How many repetitions it has unless told otherwise.
         jobs: Its jobs, for a number of repetitions.
-        write_report: Writes its report into the folder of all results.
+        describe: The sections of its report on a table of all results.
     """
-    parser = commands.add_parser(name, help=description)
-    parser.add_argument("--seeds", type=int, default=seeds)
-    parser.add_argument("--output", type=Path, default=store.RESULTS)
-    parser.set_defaults(run=partial(_run, name, jobs, write_report))
 
+    name: str
+    shows: str
+    seeds: int
+    jobs: Callable[[int], Iterable[Job]]
+    describe: Callable[[pl.DataFrame], Iterable[str]]
 
-def _run(
-    name: str,
-    jobs: Callable[[int], Iterable[Job]],
-    write_report: Callable[[Path], Path],
-    arguments: argparse.Namespace,
-) -> None:
-    run_missing(arguments.output / name, jobs(arguments.seeds))
-    print(write_report(arguments.output))
+    def run(self, arguments: argparse.Namespace) -> None:
+        r"""Run the jobs that are not finished.
+
+        Args:
+            arguments: The parsed command line.
+        """
+        jobs = self.jobs(arguments.seeds or self.seeds)
+        run_missing(arguments.output / self.name, jobs)
+
+    def write_report(self, root: Path) -> Path:
+        r"""Write the report.
+
+        Args:
+            root: The folder of all results.
+
+        Returns:
+            The path of the Markdown file.
+        """
+        return write_tables(root / self.name, self.describe)
+
+    def add_command(self, commands: argparse._SubParsersAction) -> None:
+        r"""Add a command that runs the study and writes its report.
+
+        Args:
+            commands: Where to add it.
+        """
+        parser = commands.add_parser(self.name, help=self.shows)
+        parser.add_argument("--seeds", type=int, default=self.seeds)
+        parser.add_argument("--output", type=Path, default=store.RESULTS)
+        parser.set_defaults(run=self._run_and_report)
+
+    def _run_and_report(self, arguments: argparse.Namespace) -> None:
+        self.run(arguments)
+        print(self.write_report(arguments.output))

@@ -14,11 +14,9 @@ and the present priors, and the intervals of their recommendations are examined.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -27,7 +25,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
-from benchmarks.studies.table_study import Job, run_missing, write_tables
+from benchmarks.studies.table_study import Job, TableStudy
 from benchmarks.studies.threshold_priors import (
     SlopePrior,
     compare,
@@ -219,32 +217,11 @@ def _take(settings: Settings, model: MixedGP, few: slice) -> MixedGP:
     return part.eval()
 
 
-def run(arguments: argparse.Namespace) -> None:
-    r"""Run what is not finished.
-
-    Args:
-        arguments: The parsed command line.
-    """
-    run_missing(arguments.output / NAME, _jobs(arguments.seeds or SUBJECTS))
-
-
 def _jobs(subjects: int) -> Iterator[Job]:
     for prior in CANDIDATES:
         yield f"choice {prior}", partial(choose, prior)
     for cell in itertools.product(PRIORS, ALTERNATIVES, SLOPES):
         yield " ".join(map(str, cell)), partial(simulate, *cell, subjects)
-
-
-def write_report(root: Path) -> Path:
-    r"""Write the report.
-
-    Args:
-        root: The folder of all results.
-
-    Returns:
-        The path of the Markdown file.
-    """
-    return write_tables(root / NAME, _describe)
 
 
 def _describe(frame: pl.DataFrame) -> list[str]:
@@ -328,3 +305,8 @@ def format_rows(frame: pl.DataFrame) -> str:
         )
     header = [*keys, "covered (%)", "width", "error"]
     return format_table(header, rows)
+
+
+STUDY = TableStudy(
+    NAME, "how often intervals of thresholds hold them", SUBJECTS, _jobs, _describe
+)

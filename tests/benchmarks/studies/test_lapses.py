@@ -12,10 +12,10 @@ from botorch.exceptions import InputDataError
 from benchmarks.studies.lapses import (
     ASSUMED,
     LAPSES,
+    STUDY,
     format_rows,
     make_settings,
     simulate,
-    write_report,
 )
 
 
@@ -48,4 +48,4 @@ def test_format_rows() -> None:
 
 def test_no_report_without_results(tmp_path: Path) -> None:
     with pytest.raises(InputDataError, match="lapses has none"):
-        write_report(tmp_path)
+        STUDY.write_report(tmp_path)

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from botorch.exceptions import InputDataError
 
-from benchmarks.studies.table_study import add_study, run_missing, write_tables
+from benchmarks.studies.table_study import TableStudy, run_missing, write_tables
 
 
 def table(value: int) -> pl.DataFrame:
@@ -46,14 +46,14 @@ def test_a_command_runs_the_jobs_and_prints_the_path_of_the_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parser = argparse.ArgumentParser()
-    add_study(
-        parser.add_subparsers(),
-        "study",
-        "what it shows",
-        2,
-        lambda seeds: [("one", partial(table, seeds))],
-        lambda root: write_tables(root / "study", describe),
+    study = TableStudy(
+        name="study",
+        shows="what it shows",
+        seeds=2,
+        jobs=lambda seeds: [("one", partial(table, seeds))],
+        describe=describe,
     )
+    study.add_command(parser.add_subparsers())
     for arguments, total in (["--seeds", "7"], 7), ([], 2):
         output = tmp_path / str(total)
         given = parser.parse_args(["study", "--output", str(output), *arguments])

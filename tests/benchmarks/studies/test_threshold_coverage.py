@@ -75,4 +75,4 @@ def test_choice_has_the_best_priors_first(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_report_without_results(tmp_path: Path) -> None:
     with pytest.raises(InputDataError, match="threshold-coverage has none"):
-        threshold_coverage.write_report(tmp_path)
+        threshold_coverage.STUDY.write_report(tmp_path)
