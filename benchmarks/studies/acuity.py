@@ -5,7 +5,6 @@ What a study of refraction shows beyond its ranking: acuity, and the errors of l
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from benchmarks.studies.refraction import (
     parse_slope,
     parse_surrogate,
 )
-from benchmarks.tables import format_table
+from benchmarks.tables import format_mean, format_table
 
 TARGETS = (0.1, 0.05, 0.025)  # in logMAR
 CHECKPOINTS = (60, 100, 150)  # trials after the random ones
@@ -224,19 +223,13 @@ def _describe_rule(
     return [
         f"`{rule}`",
         *(f"{curve[trial - 1]:.3f}" for trial in checkpoints),
-        _with_error(acuity, 4),
+        format_mean(acuity, 4),
         f"{acuity.median():.3f}",
         f"{acuity.max():.3f}",
         int((acuity > TARGETS[0]).sum()),
-        _with_error(last["sphere"], 3),
+        format_mean(last["sphere"], 3),
         f"{last['sphere'].abs().mean():.3f}",
-        _with_error(last["cylinder"], 3),
+        format_mean(last["cylinder"], 3),
         f"{last['cylinder'].abs().mean():.3f}",
         *("–" if trial is None else trial for trial in reached),
     ]
-
-
-def _with_error(values: pl.Series, digits: int) -> str:
-    """The mean and its standard error."""
-    error = np.std(values.to_numpy(), ddof=len(values) > 1) / math.sqrt(len(values))
-    return f"{values.mean():.{digits}f} ± {error:.{digits}f}"

@@ -24,7 +24,7 @@ from benchmarks.studies.answer_models import DUEL_MODELS, PASS_FAIL_MODELS
 from benchmarks.studies.answer_sets import HELD_OUT, PASS_FAIL, SETS, TUNING, Answers
 from benchmarks.studies.public_data import PACKAGES
 from benchmarks.studies.report_file import read_conclusions, write_sections
-from benchmarks.tables import format_table
+from benchmarks.tables import format_mean, format_table
 
 NAME = "answers"
 SIZES = (25, 50, 100, 200, 400)
@@ -249,11 +249,7 @@ def format_losses(table: pl.DataFrame, names: list[str]) -> str:
 
 
 def _cell(rows: pl.DataFrame) -> str:
-    if rows.is_empty():
-        return ""
-    mean = rows["log_loss"].mean()
-    deviation = rows["log_loss"].std() or 0.0
-    return f"{mean:.3f} ± {deviation / len(rows) ** 0.5:.3f}"  # pyright: ignore
+    return "" if rows.is_empty() else format_mean(rows["log_loss"], 3)
 
 
 def format_summary(table: pl.DataFrame, names: list[str]) -> str:

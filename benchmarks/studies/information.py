@@ -27,7 +27,7 @@ from torch.quasirandom import SobolEngine
 from benchmarks.studies.experiment import FIT_OPTIONS, derive_seed
 from benchmarks.studies.maps import contrast_sensitivity
 from benchmarks.studies.table_study import Job, TableStudy
-from benchmarks.tables import format_table
+from benchmarks.tables import format_mean, format_table
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.inference import Laplace
 from botorch_binary_context.likelihoods import (
@@ -370,11 +370,7 @@ def _format(frame: pl.DataFrame) -> str:
             means = {n: float(values.mean()) for n, values in losses.items()}  # pyright: ignore
             goal = means[TRIALS] if math.isnan(goal) else goal
             reached = trials_to_reach(means, goal)
-            cells = [
-                f"{means[n]:.3f} ± "
-                f"{float(losses[n].std() or 0.0) / math.sqrt(len(losses[n])):.3f}"  # pyright: ignore
-                for n in SHOWN
-            ]
+            cells = [format_mean(losses[n], 3) for n in SHOWN]
             rows.append([problem, answers, *cells, reached])
     header = ["problem", "answers", *(f"after {n}" for n in SHOWN)]
     return format_table([*header, f"as good as plain after {TRIALS}"], rows)

@@ -25,7 +25,7 @@ from scipy.special import ndtr
 from benchmarks.studies import fresh, refraction, store
 from benchmarks.studies.experiment import derive_seed
 from benchmarks.studies.report_file import read_conclusions, write_sections
-from benchmarks.tables import format_table
+from benchmarks.tables import format_mean, format_table
 
 NAME = "questplus"
 PATIENT_SLOPE = 5.0
@@ -219,6 +219,5 @@ def _cells(frame: pl.DataFrame, before: int) -> list[str]:
     cells = []
     for letters in CHECKPOINTS:
         values = frame.filter(pl.col("letter") == letters - before)["regret"].to_numpy()
-        error = values.std(ddof=1) / len(values) ** 0.5
-        cells.append(f"{values.mean():.3f} ± {error:.3f} ({values.max():.3f})")
+        cells.append(f"{format_mean(values, 3)} ({values.max():.3f})")
     return cells

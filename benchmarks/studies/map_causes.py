@@ -9,7 +9,6 @@ criterion.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -22,7 +21,7 @@ from torch import Tensor
 from benchmarks.studies import maps
 from benchmarks.studies.experiment import derive_seed
 from benchmarks.studies.table_study import Job, TableStudy
-from benchmarks.tables import format_table
+from benchmarks.tables import format_mean, format_table
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.rules import Rule, Selection, suggest
@@ -172,7 +171,9 @@ def _format(frame: pl.DataFrame, function: str) -> str:
         if group.is_empty():
             continue
         cells = [
-            _mean(group.filter(trials=number, estimated=name)["threshold"])
+            format_mean(
+                50 * group.filter(trials=number, estimated=name)["threshold"], 1
+            )
             for name, number in product(("laplace", "ep"), CHECKPOINTS)
         ]
         repeats = group.filter(trials=TRIALS)["repeats"].mean()
@@ -182,11 +183,6 @@ def _format(frame: pl.DataFrame, function: str) -> str:
     numbers = [f"{name}, {n}" for name in ("Laplace", "EP") for n in CHECKPOINTS]
     header = ["trials", *numbers, "repeats"]
     return f"## {function.capitalize()}\n\n" + format_table(header, rows)
-
-
-def _mean(values: pl.Series) -> str:
-    error = float(values.std() or 0.0) / math.sqrt(len(values))  # pyright: ignore
-    return f"{50 * values.mean():.1f} ± {50 * error:.1f}"  # pyright: ignore
 
 
 STUDY = TableStudy(NAME, "why chosen trials may end behind", SEEDS, jobs, _describe)

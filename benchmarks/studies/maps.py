@@ -27,7 +27,7 @@ from torch import Tensor
 
 from benchmarks.studies.experiment import FIT_OPTIONS, derive_seed
 from benchmarks.studies.table_study import Job, TableStudy
-from benchmarks.tables import format_table
+from benchmarks.tables import format_mean, format_table
 from botorch_binary_context.bands import first_fall
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import VALUE
@@ -368,8 +368,7 @@ def _format(frame: pl.DataFrame, column: str, scale: float) -> str:
             if not len(values):
                 cells.append(None)
                 continue
-            error = float(values.std() or 0.0) / math.sqrt(len(values))  # pyright: ignore
-            cells.append(f"{values.mean():.1f} ± {error:.1f}")
+            cells.append(format_mean(values, 1))
         rows.append([" ".join(map(str, key[:3])), f"`{key[3]}`", *cells])
     header = ["observer", "rule", *(f"after {n}" for n in CHECKPOINTS)]
     return f"## {column.capitalize()}\n\n" + format_table(header, rows)

@@ -29,7 +29,7 @@ from benchmarks.studies.ideal_examiner import (
 )
 from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.studies.settings_study import SEARCH
-from benchmarks.tables import format_table
+from benchmarks.tables import format_mean, format_table
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.models import (
     ApproximateMarginalLogLikelihood,
@@ -296,9 +296,6 @@ def format_regrets(table: pl.DataFrame) -> str:
         cells = []
         for n in letters:
             few = table.filter((pl.col("way") == way) & (pl.col("letters") == n))
-            mean = few["regret"].mean()
-            deviation = few["regret"].std() or 0.0
-            error = deviation / len(few) ** 0.5  # pyright: ignore
-            cells.append(f"{mean:.3f} ± {error:.3f}")
+            cells.append(format_mean(few["regret"], 3))
         rows.append([way, *cells])
     return format_table(["earlier patients", *[f"{n} letters" for n in letters]], rows)
