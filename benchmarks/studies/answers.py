@@ -195,9 +195,7 @@ def write_report(root: Path) -> Path:
     Returns:
         The path of the Markdown file.
     """
-    table = store.read_table(_path(root))
-    if table is None:
-        raise InputDataError(f"Expected results of ``run {NAME}`` in {root}.")
+    table = store.require_table(_path(root))
     packages = "\n".join(f"- `{p.name}` {p.version}: {p.license}" for p in PACKAGES)
     groups = {
         "Duels, held out": list(HELD_OUT),

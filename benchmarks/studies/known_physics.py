@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-from botorch.exceptions import InputDataError
 from scipy.special import ndtr
 
 from benchmarks.studies import fresh, refraction, store
@@ -178,9 +177,7 @@ def write_report(root: Path) -> Path:
     Returns:
         The path of the Markdown file.
     """
-    table = store.read_table(_path(root))
-    if table is None:
-        raise InputDataError(f"Expected results of ``run {NAME}`` in {root}.")
+    table = store.require_table(_path(root))
     title = " ".join((__doc__ or "").split("\n\n")[1].split())
     sections = [
         f"# The study `{NAME}`\n\n{title} `python -m benchmarks run {NAME}` makes it. "

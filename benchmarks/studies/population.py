@@ -16,7 +16,6 @@ from pathlib import Path
 
 import polars as pl
 import torch
-from botorch.exceptions import InputDataError
 from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
@@ -270,9 +269,7 @@ def write_report(root: Path) -> Path:
     Returns:
         The path of the Markdown file.
     """
-    table = store.read_table(_path(root))
-    if table is None:
-        raise InputDataError(f"Expected results of ``run {NAME}`` in {root}.")
+    table = store.require_table(_path(root))
     sections = [
         f"# The study `{NAME}`\n\nThe acuity in logMAR that the recommended lens loses "
         f"(mean ± standard error over {table['patient'].n_unique()} new patients), by "

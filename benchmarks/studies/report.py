@@ -22,9 +22,8 @@ from benchmarks.studies.definitions import INITIAL_TRIALS, STUDIES
 from benchmarks.studies.hyperparameters import format_choices
 from benchmarks.studies.own_studies import OWN_STUDIES
 from benchmarks.studies.ranking import SIGNIFICANCE, Ranking
+from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
-
-CONCLUSIONS = "conclusions.md"
 
 
 def add_command(commands: Any) -> None:
@@ -67,7 +66,7 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
     compared = variant_report.describe(analysis) or _describe_rules(analysis, folder)
     sections = [
         _describe(analysis),
-        _read_conclusions(folder),
+        read_conclusions(folder),
         _describe_missing(analysis),
         *compared,
         *comparisons.describe(analysis, root),
@@ -75,10 +74,7 @@ def write_report(name: str, root: Path = store.RESULTS) -> Path:
         _describe_kernels(analysis),
         _describe_runs(folder),
     ]
-    path = folder / "report.md"
-    text = "\n\n".join(section for section in sections if section)
-    path.write_text(text + "\n", encoding="utf-8")
-    return path
+    return write_sections(folder, sections)
 
 
 def _describe_rules(analysis: Analysis, folder: Path) -> list[str]:
@@ -106,12 +102,6 @@ def _describe(analysis: Analysis) -> str:
         "score is the performance of the parameters that are inferred to be best, "
         f"{study.unit}; the regret is how far it is below the best possible one."
     )
-
-
-def _read_conclusions(folder: Path) -> str:
-    """The conclusions that a person wrote; empty if there are none."""
-    path = folder / CONCLUSIONS
-    return path.read_text(encoding="utf-8").strip() if path.exists() else ""
 
 
 def _describe_missing(analysis: Analysis) -> str:

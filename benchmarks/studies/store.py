@@ -147,11 +147,30 @@ def require_tables(folder: Path) -> pl.DataFrame:
     """
     frame = read_tables(folder)
     if frame.is_empty():
-        raise InputDataError(
-            f"Expected ``output`` to hold results of the study {folder.name!r}, but "
-            f"{folder} has none."
-        )
+        raise _without_results(folder)
     return frame
+
+
+def require_table(path: Path) -> pl.DataFrame:
+    r"""The table of a study that has results, all of them in one file.
+
+    Args:
+        path: The path of the file, in the folder of the study.
+
+    Returns:
+        The table.
+    """
+    table = read_table(path)
+    if table is None:
+        raise _without_results(path.parent)
+    return table
+
+
+def _without_results(folder: Path) -> InputDataError:
+    return InputDataError(
+        f"Expected ``output`` to hold results of the study {folder.name!r}, but "
+        f"{folder} has none."
+    )
 
 
 def _ignore(path: Path, reason: str) -> None:

@@ -36,6 +36,13 @@ class TestStore:
         assert [p.name for p in self.folder.iterdir()] == [self.path.name]
         assert self.path.stat().st_mode & 0o777 == 0o644
 
+    def test_a_table_that_is_required(self) -> None:
+        message = "Expected ``output`` to hold results of the study 'binary', but "
+        with pytest.raises(InputDataError, match=message):
+            store.require_table(self.path)
+        store.save(self.frame, self.path)
+        assert store.require_table(self.path).equals(self.frame)
+
     def test_failed_save_leaves_the_old_file(self) -> None:
         store.save(self.frame, self.path)
         for function in ("os.replace", "os.fsync"):
