@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pickle
-from copy import deepcopy
 from typing import Any
 from unittest import mock
 
@@ -9,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from botorch.acquisition import FixedFeatureAcquisitionFunction
-from botorch.exceptions import UnsupportedError
 from torch import Tensor
 
 from botorch_binary_context import (
@@ -27,17 +24,15 @@ from tests.acquisition.problems import (
     assert_batch_equals_loop,
     assert_close,
     assert_right_gradient,
-    assert_takes_t_batches,
     inner_maximum,
     knowledge_gradient_by_hand,
     nested,
     one_shot,
     optimize,
 )
-from tests.devices import RequireDevice
 from tests.golden_numbers import golden_kernel, load_golden
 from tests.small_models import MODEL_CLASSES, ModelClass
-from tests.tensors import double, uniform
+from tests.tensors import double
 
 both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 
@@ -185,58 +180,12 @@ class TestContract:
         problem = Problem(kind, 2, model_class, [[0, 1, 2], [3, 4, 5]], constant=0.2)
         assert_batch_equals_loop(nested, problem)
 
-    def test_t_batches(self, model_class: ModelClass) -> None:
-        for elements in (0, [0, 1, 2], [[0, 1, 2], [3, 4, 5]]):
-            problem = Problem("additive", 1, model_class, elements)
-            assert_takes_t_batches(nested, problem)
-
-    def test_single_precision(self, model_class: ModelClass) -> None:
-        problem = Problem("product", 2, model_class)
-        X = problem.candidates(4)
-        expected = nested(problem)(X)
-        problem.model.float()
-        X = X.float().requires_grad_()
-        found = nested(problem)(X)
-        assert found.dtype == torch.float
-        assert_close(found.double(), expected, 1e-3)
-        (gradient,) = torch.autograd.grad(found.sum(), X)
-        assert gradient.isfinite().all()
-
-    def test_device(self, model_class: ModelClass) -> None:
-        problem = Problem("product", 1, model_class)
-        X = problem.candidates(4).requires_grad_()
-        with RequireDevice():
-            nested(problem)(X).sum().backward()
-
-    def test_copies(self, model_class: ModelClass) -> None:
-        problem = Problem("product", 1, model_class)
-        X = problem.candidates(4)
-        acqf = nested(problem)
-        expected = acqf(X)
-        for copy in (deepcopy(acqf), pickle.loads(pickle.dumps(acqf))):
-            assert_close(copy(X), expected, 1e-14)
-
     def test_is_the_same_without_gradients(self, model_class: ModelClass) -> None:
         problem = Problem("product", 2, model_class)
         X = problem.candidates(4)
         expected = nested(problem)(X)
         with torch.no_grad():
             assert_close(nested(problem)(X), expected, 1e-12)
-
-
-class TestMessages:
-    def test_number_of_rows(self) -> None:
-        for model_class, rows, message in (
-            (BinaryLaplaceGP, 2, "one row, but got 2 rows"),
-            (PreferenceLaplaceGP, 1, "a duel, two rows, but got 1 rows"),
-        ):
-            problem = Problem("product", 1, model_class)
-            with pytest.raises(UnsupportedError, match=message):
-                nested(problem)(uniform(4, rows, 2))
-
-    def test_one_dimension(self) -> None:
-        with pytest.raises(ValueError, match="at least 2 dimensions"):
-            nested(Problem())(uniform(2))
 
 
 # ---------------------------------------------------------------------- the nested form

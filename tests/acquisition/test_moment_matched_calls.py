@@ -2,8 +2,6 @@ r"""Moment-matched knowledge gradients: how they are called, maximized and refus
 
 from __future__ import annotations
 
-import pickle
-from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -40,11 +38,9 @@ from tests.acquisition.problems import (
     assert_batch_equals_loop,
     assert_close,
     assert_right_gradient,
-    assert_takes_t_batches,
     optimize,
 )
 from tests.derivatives import finite_difference, jacobian
-from tests.devices import RequireDevice
 from tests.small_models import MODEL_CLASSES, ModelClass, random_trials
 from tests.tensors import double, uniform
 
@@ -99,11 +95,6 @@ class TestContract:
             expected = alone.evaluate_joint(X[:, i], inner[:, i])
             assert_close(values[:, i], expected, 1e-9)
 
-    def test_t_batches(self, model_class: ModelClass) -> None:
-        for elements in (0, [0, 1, 2], [[0, 1, 2], [3, 4, 5]]):
-            problem = Problem("additive", 1, model_class, elements)
-            assert_takes_t_batches(by_ep, problem)
-
     def test_screen(self, model_class: ModelClass) -> None:
         # A lower bound: the value at its own inner points.
         problem = Problem("product", 2, model_class, [0, 1, 2])
@@ -123,32 +114,6 @@ class TestContract:
         inner = uniform(50, 20, 2, 2, seed=8)
         others = acqf.evaluate_joint(X.expand(50, *X.shape), inner)
         assert (acqf(X) - others).min() > -1e-12
-
-    def test_single_precision(self, model_class: ModelClass) -> None:
-        problem = Problem("product", 2, model_class)
-        X = problem.candidates(4)
-        expected = by_ep(problem)(X)
-        problem.model.float()
-        X = X.float().requires_grad_()
-        found = by_ep(problem)(X)
-        assert found.dtype == torch.float
-        assert_close(found.double(), expected, 1e-4)
-        (gradient,) = torch.autograd.grad(found.sum(), X)
-        assert gradient.isfinite().all()
-
-    def test_device(self, model_class: ModelClass) -> None:
-        problem = Problem("product", 1, model_class)
-        X = problem.candidates(4).requires_grad_()
-        with RequireDevice():
-            by_ep(problem)(X).sum().backward()
-
-    def test_copies(self, model_class: ModelClass) -> None:
-        problem = Problem("product", 1, model_class)
-        X = problem.candidates(4)
-        acqf = by_ep(problem)
-        expected = acqf(X)
-        for copy in (deepcopy(acqf), pickle.loads(pickle.dumps(acqf))):
-            assert_close(copy(X), expected, 1e-9)
 
     def test_seed(self, model_class: ModelClass) -> None:
         # The points searched hardly matter, and those of one seed repeat themselves.
@@ -171,15 +136,6 @@ class TestDuels:
 
 
 class TestMessages:
-    def test_number_of_rows(self) -> None:
-        for model_class, rows, message in (
-            (BinaryLaplaceGP, 2, "one row, but got 2 rows"),
-            (PreferenceLaplaceGP, 1, "a duel, two rows, but got 1 rows"),
-        ):
-            problem = Problem("product", 1, model_class)
-            with pytest.raises(UnsupportedError, match=message):
-                by_ep(problem)(uniform(4, rows, 2))
-
     def test_mixed_number_of_rows(self) -> None:
         case = CASES["mixed, an outcome"]
         model = case.model(ExpectationPropagation())
@@ -188,10 +144,6 @@ class TestMessages:
             acqf = MomentMatchedKnowledgeGradient(asking, case.problem.space)
             with pytest.raises(UnsupportedError, match=message):
                 acqf(uniform(4, rows, 2))
-
-    def test_one_dimension(self) -> None:
-        with pytest.raises(ValueError, match="at least 2 dimensions"):
-            by_ep(Problem())(uniform(2))
 
     def test_columns(self) -> None:
         space = ContextSpace(double([[0.0] * 3, [1.0] * 3]))
