@@ -32,7 +32,7 @@ from benchmarks.studies.refraction import (
 from benchmarks.tables import format_mean, format_table
 
 TARGETS = (0.1, 0.05, 0.025)  # in logMAR
-CHECKPOINTS = (60, 100, 150)  # trials after the random ones
+CHECKPOINTS = (30, 60, 100, 150)  # trials after the random ones
 SHOWN_SLOPE = 5  # of the figures and tables of the paper
 PAPER_ACUITY = 2.48e-2
 PAPER_SPHERE, PAPER_SPHERE_ERROR = 2.74e-2, 5.36e-2

@@ -63,7 +63,7 @@ SHOWN = (20, 30, 40, 50)
 LEARN_AT = (10, 20, 30, 40)
 SEARCH = SearchOptions(num_restarts=4, raw_samples=128, max_evaluations=20)
 OBSERVER_SLOPE = 5.0
-#: The observers' thresholds, which the models do not know, by their distances.
+#: The distances between the observers' thresholds, which the models do not know.
 WIDTH = 1.2
 TIE = 0.7
 

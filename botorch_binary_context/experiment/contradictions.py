@@ -102,9 +102,9 @@ def _check_rate(
 
 
 def _log_evidence(trials: Sequence[Trial], settings: Settings) -> float:
-    """How likely the answers are, with hyperparameters as the prior has them."""
+    """How likely the answers are, with the hyperparameters of the prior."""
     model = Surrogate(settings).model(trials, {}, snap_contexts=False)
-    with torch.no_grad(), silent():  # of a model that is only weighed
+    with torch.no_grad(), silent():  # the model is only compared
         return float(model.approximation.log_evidence)
 
 

@@ -129,7 +129,7 @@ def _draw_model(
 def _draw_goal(
     ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], goal: Goal
 ) -> None:
-    """How good the parameters are by the goal."""
+    """Draw the goal over the parameters."""
     view = View(dims, names=encoder.column_names)
     plot_goal(model, encoder.context_space, goal, view, ax=ax)
     others = len(encoder.context_space.parameter_dims) > len(dims)
@@ -140,7 +140,7 @@ def _draw_goal(
 def _draw_map(
     ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], level: Any
 ) -> None:
-    """The threshold over the parameters."""
+    """Draw the threshold over the parameters."""
     view = View(dims, names=encoder.column_names)
     space = encoder.context_space
     # By the Gaussian approximation, which is quick.

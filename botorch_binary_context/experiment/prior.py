@@ -127,7 +127,8 @@ def _context_mean(
     contexts = settings.space.contexts
     known = [i for i, c in enumerate(contexts) if c.harder is not None]
     if len(known) < len(contexts):
-        # Of the others the kernel alone has to allow for slopes of either sign.
+        # For the other contexts, the kernel alone has to allow for slopes of either
+        # sign.
         kernel.context_variance = kernel.context_variance.detach() + SLOPE_MEDIAN**2
     if not known:
         return ZeroMean()

@@ -311,7 +311,7 @@ class Encoder:
         return context, tuple(self.decode_parameters(row) for row in rows)
 
     def snap(self, X: Tensor, snap_contexts: bool) -> Tensor:
-        r"""Rows that can be shown, nearest to any.
+        r"""The nearest rows that can be shown.
 
         Args:
             X: A ``... x d`` tensor.
@@ -353,9 +353,9 @@ class Snap(InputTransform):
     ) -> None:
         r"""
         Args:
-            encoder: Says what can be shown.
-            snap_contexts: Whether contexts are snapped to their levels, to choose one,
-                or free to be asked about.
+            encoder: Knows what can be shown.
+            snap_contexts: Whether contexts are snapped to their levels, to choose one;
+                if not, they are free, for predictions.
             shown: The rows of all trials so far, ``n x d``.
         """
         super().__init__()

@@ -74,7 +74,7 @@ def make_coordinates(
     r"""The input transform of models of an experiment.
 
     Args:
-        settings: What the experiment is.
+        settings: The settings of the experiment.
         snap_contexts: Whether the model knows only the levels of contexts, to choose
             one.
         shown: The rows of the trials that the model knows, ``n x d``.
@@ -177,8 +177,8 @@ class Surrogate:
 
         Args:
             trials: Answered trials.
-            learned: The hyperparameters that are not fixed; what is missing is as the
-                prior has it.
+            learned: The hyperparameters that are not fixed; missing ones are as in the
+                prior.
             snap_contexts: Whether the model knows only the levels of contexts, to
                 choose one.
 

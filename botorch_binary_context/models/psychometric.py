@@ -37,7 +37,8 @@ from botorch_binary_context.models.defaults import (
 )
 from botorch_binary_context.peaks import PeakMean
 
-# For contexts in [-1, 1].
+# The prior of the slope, for contexts in [-1, 1]: its median, and its standard
+# deviation in the logarithm.
 SLOPE_MEDIAN, SLOPE_SPREAD = 6.0, 0.5
 _KERNELS = {
     "constant": psychometric_covar_module,
@@ -107,8 +108,9 @@ def psychometric_gp(
     batch_shape = train_X.shape[:-2]
     context_dims = space.context_dims
     prior = LogNormalPrior(math.log(SLOPE_MEDIAN), SLOPE_SPREAD)
-    mean = LinearContextMean(context_dims, SLOPE_MEDIAN, prior, harder, batch_shape)
-    kernel = _KERNELS[slope](space.dim, context_dims, batch_shape)
+    mean: Mean = LinearContextMean(
+        context_dims, SLOPE_MEDIAN, prior, harder, batch_shape
+    )
     coordinates = (
         center_contexts(space)
         if combinations is None

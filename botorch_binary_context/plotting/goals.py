@@ -92,7 +92,7 @@ def plot_best_setting(
     Args:
         model: A model of pass/fail outcomes or duels, without batch dimensions.
         space: The box of the trials.
-        parameter: Which parameter, counted without the contexts.
+        parameter: The index of the parameter, counted without the contexts.
         view: What is shown, along one context: ``dims`` counts the contexts.
         ax: The axes to draw on, by default those of a new figure.
 
@@ -133,10 +133,10 @@ def plot_threshold_map(
     Args:
         model: A model that includes pass/fail outcomes, without batch dimensions.
         space: The box of the trials, with one context and at least one parameter.
-        level: The success probability, by default half way between guesses and lapses.
+        level: The success probability, by default halfway between guesses and lapses.
         view: What is shown, along one or two parameters: ``dims`` counts the
             parameters. The others are held in the middle of the box by default.
-        credible: The probability of the intervals.
+        credible: The probability of each interval.
         num_samples: The number of draws from the true posterior; None for the Gaussian
             approximation.
         ax: The axes to draw on, by default those of a new figure.
