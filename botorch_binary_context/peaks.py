@@ -25,7 +25,7 @@ from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn import Module
 
-from botorch_binary_context.context import normalize_context_dims, take_columns
+from botorch_binary_context.context import take_columns
 from botorch_binary_context.numerics.covariance import register_evaluation
 
 
@@ -141,25 +141,25 @@ class PeakMean(Mean):
     r"""``E g_c(x)``, higher in the middle, and another mean.
 
     Example:
-        >>> mean = PeakMean(peaks, LinearContextMean([0]), context_dims=[0])
+        >>> mean = PeakMean(peaks, LinearContextMean([0]), columns=[1, 2])
     """
 
     def __init__(
         self,
         peaks: Peaks,
         base_mean: Mean | None = None,
-        context_dims: Sequence[int] = (),
+        columns: Sequence[int] | None = None,
     ) -> None:
         r"""
         Args:
-            peaks: The functions of the columns that are not context.
+            peaks: The functions.
             base_mean: A mean of all columns, which is added.
-            context_dims: The context columns; negative ones count from the end.
+            columns: The columns that the functions depend on, by default all.
         """
         super().__init__()
         self.peaks = peaks
         self.base_mean = base_mean
-        self.context_dims = tuple(int(i) for i in context_dims)
+        self.columns = None if columns is None else list(columns)
 
     def forward(self, x: Tensor) -> Tensor:
         r"""The prior mean.
@@ -170,9 +170,8 @@ class PeakMean(Mean):
         Returns:
             A ``... x q`` tensor.
         """
-        contexts = normalize_context_dims(self.context_dims, x.shape[-1])
-        rest = [i for i in range(x.shape[-1]) if i not in contexts]
-        mean = self.peaks(take_columns(x, rest)).mean(dim=-1)
+        chosen = x if self.columns is None else take_columns(x, self.columns)
+        mean = self.peaks(chosen).mean(dim=-1)
         return mean if self.base_mean is None else mean + self.base_mean(x)
 
 

@@ -48,6 +48,7 @@ INTERIORS = {
     ),
     "experiment/test_journal_files.py": ("experiment/files.py",),
     "experiment/test_migration.py": ("experiment/schema.py",),
+    "experiment/test_prior.py": ("experiment/coordinates.py",),
     "experiment/test_recommendation.py": (
         "experiment/estimates.py",
         "experiment/region.py",

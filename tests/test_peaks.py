@@ -113,7 +113,7 @@ def test_mean_leaves_contexts_to_the_other_mean() -> None:
     X = uniform(5, 3)
     plain: Any = PeakMean(peaks)(X[:, [0, 2]])
     expected = plain + 3.0 * X[:, 1]
-    torch.testing.assert_close(PeakMean(peaks, slope, [-2])(X), expected)
+    torch.testing.assert_close(PeakMean(peaks, slope, [0, 2])(X), expected)
 
 
 def test_device() -> None:

@@ -32,8 +32,8 @@ from benchmarks.studies.experiment import (
 from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
 from botorch_binary_context.experiment import Settings
+from botorch_binary_context.experiment.coordinates import make_coordinates
 from botorch_binary_context.experiment.prior import make_prior
-from botorch_binary_context.experiment.surrogate import make_coordinates
 from botorch_binary_context.models import ApproximateMarginalLogLikelihood, MixedGP
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.observations import Observations

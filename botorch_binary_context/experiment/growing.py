@@ -18,12 +18,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from botorch_binary_context.experiment.coordinates import make_coordinates
 from botorch_binary_context.experiment.state import State, answers_of
-from botorch_binary_context.experiment.surrogate import (
-    Hyperparameters,
-    Surrogate,
-    make_coordinates,
-)
+from botorch_binary_context.experiment.surrogate import Hyperparameters, Surrogate
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.models.latent_gp import LatentGP
 

@@ -18,9 +18,11 @@ from gpytorch.kernels import (
 )
 from gpytorch.means import Mean, ZeroMean
 from gpytorch.priors import LogNormalPrior
+from torch import Tensor
 from torch.nn import ModuleDict
 
 from botorch_binary_context.column_kernels import DriftKernel
+from botorch_binary_context.experiment.coordinates import make_coordinates
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
@@ -34,14 +36,17 @@ from botorch_binary_context.models.defaults import (
     LENGTHSCALE,
     OFFSET_VARIANCE,
     OUTPUTSCALE,
+    PEAK_OUTPUTSCALE,
     binary_covar_module,
     default_covar_module,
+    draw_peaks,
     offset_covar_module,
     psychometric_covar_module,
     scale_covar_module,
 )
 from botorch_binary_context.models.pooled import pooled_covar_module
 from botorch_binary_context.models.psychometric import SLOPE_MEDIAN, SLOPE_SPREAD
+from botorch_binary_context.peaks import PeakKernel, PeakMean
 
 SINGLE = torch.Size()
 DRIFT_VARIANCE = 4.0  # of the part of the offset that changes
@@ -80,6 +85,8 @@ def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDi
             kernel = MultiplicativeContextKernel(additive.base_kernel, contexts)
         else:
             mean = _context_mean(settings, additive, batch_shape)
+            if settings.priors == "peak":
+                mean = _expect_peak(settings, additive, mean)
     if settings.drift is not None:
         offset = offset_covar_module(DRIFT_VARIANCE, batch_shape)
         kernel = DriftKernel(kernel, offset, settings.drift)
@@ -112,12 +119,32 @@ def _additive(settings: Settings, batch_shape: torch.Size) -> AdditiveContextKer
     if columns.num_parameters:
         lengthscale = widen(LENGTHSCALE, columns.num_parameters)
         rough = pooled_covar_module(columns, MaternKernel, lengthscale, batch_shape)
-        base = scale_covar_module(rough, OUTPUTSCALE) + base
+        expects_peak = settings.priors == "peak"
+        outputscale = PEAK_OUTPUTSCALE if expects_peak else OUTPUTSCALE
+        base = scale_covar_module(rough, outputscale) + base
     kernel = AdditiveContextKernel(base, range(m))
     is_wide = settings.priors == "wide"
     kernel.context_variance = WIDE_CONTEXT_VARIANCE if is_wide else CONTEXT_VARIANCE
     kernel.raw_context_variance.requires_grad_(False)
     return kernel
+
+
+def _expect_peak(settings: Settings, kernel: AdditiveContextKernel, mean: Mean) -> Mean:
+    """Add the covariance of one peak to a kernel, and its mean to another."""
+    encoder = settings.encoder()
+    space = encoder.context_space
+    coordinates = make_coordinates(settings, snap_contexts=False)
+    first = len(settings.space.contexts)
+    columns = range(first, first + encoder.columns.num_columns)
+
+    def transform(points: Tensor) -> Tensor:
+        rows = space.at_reference(points)
+        rows = rows if coordinates is None else coordinates(rows)
+        return rows[..., columns.start : columns.stop]
+
+    peaks = draw_peaks(space.parameter_bounds, transform)
+    kernel.base_kernel = kernel.base_kernel + PeakKernel(peaks)
+    return PeakMean(peaks, mean, columns)
 
 
 def _context_mean(

@@ -106,7 +106,8 @@ class Settings:
             parameter are; "separate" has an unrelated lengthscale for every column,
             including every category; "wide" (the default without parameters) is like
             "pooled", but with an additive kernel also allows for psychometric functions
-            much flatter or steeper than usual.
+            much flatter or steeper than usual; "peak" is like "pooled", but expects one
+            best setting, with performance falling on all sides of it.
         stop: When to stop; None to leave that to the experimenter.
         goal: What the parameters should be good at; None for the reference context.
         catch_rate: The share of catch trials, at most a half.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from botorch_binary_context.experiment.settings import Settings
 
 KERNELS = ("additive", "multiplicative", "product")
-PRIORS = ("pooled", "separate", "wide")
+PRIORS = ("pooled", "separate", "wide", "peak")
 #: The ways of inference by their names.
 INFERENCES: dict[str, type[Inference]] = {
     "expectation propagation": ExpectationPropagation,
@@ -171,10 +171,18 @@ def _check_rule(settings: Settings) -> None:
 def _check_priors(settings: Settings) -> None:
     choose(dict.fromkeys(PRIORS), settings.priors, "priors")
     circles = [p.name for p in settings.space.parameters if isinstance(p, Periodic)]
-    if circles and settings.priors == "separate":
+    if circles and settings.priors in ("separate", "peak"):
         raise InputDataError(
             "Expected ``priors`` to be 'pooled' with periodic parameters, but got "
-            f"'separate' with {', '.join(circles)}."
+            f"{quote(settings.priors)} with {', '.join(circles)}."
+        )
+    if settings.priors != "peak":
+        return
+    if not settings.space.parameters or settings.kernel != "additive":
+        raise UnsupportedError(
+            "Expected ``priors`` to be 'peak' only with parameters and an additive "
+            f"kernel, but got the kernel {quote(settings.kernel)} and "
+            f"{len(settings.space.parameters)} parameters."
         )
 
 

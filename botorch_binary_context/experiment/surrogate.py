@@ -17,7 +17,6 @@ import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
-from botorch.models.transforms.input import ChainedInputTransform, InputTransform
 from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import PeriodicKernel
 from torch import Tensor
@@ -25,11 +24,12 @@ from torch.nn import Module, ModuleDict
 
 from botorch_binary_context.column_kernels import DriftKernel
 from botorch_binary_context.errors import quote
+from botorch_binary_context.experiment.coordinates import make_coordinates
 from botorch_binary_context.experiment.drift import date_answers
 from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.experiment.settings_checks import INFERENCES
-from botorch_binary_context.experiment.space import Encoder, Snap
+from botorch_binary_context.experiment.space import Encoder
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.likelihoods import OutcomeLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -37,7 +37,6 @@ from botorch_binary_context.models.mixed_gp import MixedGP
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
 from botorch_binary_context.models.observations import Observations
 from botorch_binary_context.models.population import PopulationMean
-from botorch_binary_context.models.power_vectors import PowerVectors
 
 #: Hyperparameters by their names.
 Hyperparameters = Mapping[str, float | Sequence[float]]
@@ -66,37 +65,6 @@ def last_scheduled_fit(num_answers: int, first: int) -> int | None:
         due = following
         following = following + -(-following // 10)
     return due
-
-
-def make_coordinates(
-    settings: Settings, snap_contexts: bool, shown: Tensor | None = None
-) -> InputTransform | None:
-    r"""The input transform of models of an experiment.
-
-    Args:
-        settings: The settings of the experiment.
-        snap_contexts: Whether the model knows only the levels of contexts, to choose
-            one.
-        shown: The rows of the trials that the model knows, ``n x d``.
-
-    Returns:
-        The transform to values that can be shown, if not all can, and then to power
-        vectors of lenses or to combinations, if any; None if there is nothing to
-        transform.
-    """
-    encoder = settings.encoder()
-    steps: dict[str, InputTransform] = {}
-    if not encoder.is_continuous:
-        steps["snap"] = Snap(encoder, snap_contexts, shown)
-    for column, lens in encoder.lens_columns():
-        sphere, cylinder, _ = lens.parts
-        steps[lens.name] = PowerVectors(column, sphere.bounds, cylinder.bounds)
-    combine = settings.coordinates()
-    if combine is not None:
-        steps["combine"] = combine
-    if len(steps) > 1:
-        return ChainedInputTransform(**steps)
-    return next(iter(steps.values()), None)
 
 
 class Surrogate:

@@ -122,7 +122,7 @@ def psychometric_gp(
             space.parameter_bounds,
             lambda x: space.parameters(coordinates(space.at_reference(x))),
         )
-        mean = PeakMean(peaks, mean, context_dims)
+        mean = PeakMean(peaks, mean, space.parameter_dims)
     kernel = _KERNELS[slope](space.dim, context_dims, batch_shape, peaks)
     if likelihood is None:
         likelihood = ProbitLikelihood(guess_rate, lapse_rate)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from botorch.exceptions import InputDataError, UnsupportedError
 from torch import Tensor
 
 from botorch_binary_context.experiment import (
@@ -16,11 +17,18 @@ from botorch_binary_context.experiment import (
     Integer,
     NamedSpace,
     PassFail,
+    Periodic,
     Real,
     Settings,
 )
 from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.surrogate import Surrogate
+from botorch_binary_context.models.defaults import (
+    OUTPUTSCALE,
+    PEAK_HEIGHT,
+    PEAK_OUTPUTSCALE,
+    PEAK_WIDTH,
+)
 from botorch_binary_context.numerics.covariance import covariance
 from tests.tensors import uniform
 
@@ -107,6 +115,64 @@ class TestThresholdOnly:
             assert float(density.scale) == pytest.approx(spread)
             found = prior["covariance"].context_variance
             assert found.item() == pytest.approx(variance)
+
+
+class TestPeak:
+    @pytest.mark.parametrize("drift", [None, 20])
+    def test_moments_of_one_peak(self, drift: int | None) -> None:
+        """Of settings that can be shown: categories are one of their values."""
+        few = [Real("x", -1.0, 3.0), Categorical("window", ["hann", "box"])]
+        space = NamedSpace(few, [CONTEXT])
+        settings = {
+            kind: Settings(space, PassFail(), priors=kind, drift=drift)
+            for kind in ("pooled", "peak")
+        }
+        rows = (
+            settings["peak"]
+            .encoder()
+            .encode(
+                space.reference_context(),
+                [{"x": 0.0, "window": "hann"}, {"x": 2.5, "window": "box"}],
+            )
+        )
+        priors: dict[str, Any] = {k: make_prior(v) for k, v in settings.items()}
+        means = {k: prior["mean"](rows) for k, prior in priors.items()}
+        places = torch.cat(
+            [uniform(4000, 1), torch.eye(2).double().repeat(2000, 1)], dim=-1
+        )
+        points = torch.tensor([[0.25, 1.0, 0.0], [0.875, 0.0, 1.0]]).double()
+        squared = (points.unsqueeze(1) - places).square().sum(dim=-1)
+        dim = places.shape[-1]
+        drawn = -PEAK_HEIGHT * torch.log1p(squared / (PEAK_WIDTH**2 * dim / 2))
+        gained = means["peak"] - means["pooled"]
+        torch.testing.assert_close(gained, drawn.mean(dim=-1), rtol=0, atol=0.1)
+        K = {
+            k: covariance(prior["covariance"], rows, rows)
+            for k, prior in priors.items()
+        }
+        more = (K["peak"] - K["pooled"]).diagonal().detach()
+        expected = torch.cov(drawn).diagonal() + PEAK_OUTPUTSCALE - OUTPUTSCALE
+        torch.testing.assert_close(more, expected, rtol=0, atol=0.3)
+
+    def test_round_trip(self) -> None:
+        settings = Settings(NamedSpace([Real("x", 0, 1)], [CONTEXT]), priors="peak")
+        assert Settings.from_dict(settings.to_dict()) == settings
+
+    @pytest.mark.parametrize(
+        ("space", "options", "expected"),
+        [
+            (NamedSpace([], [CONTEXT]), {}, "0 parameters"),
+            (NamedSpace(MANY.parameters), {}, "the kernel None"),
+            (MANY, {"kernel": "multiplicative"}, "'multiplicative'"),
+            (MANY, {"feedback": Duels()}, "'product'"),
+            (NamedSpace([Periodic("a", 0.0, 180.0)], [CONTEXT]), {}, "'peak' with a"),
+        ],
+    )
+    def test_refused(
+        self, space: NamedSpace, options: dict[str, Any], expected: str
+    ) -> None:
+        with pytest.raises((InputDataError, UnsupportedError), match=expected):
+            Settings(space, **{"feedback": PassFail(), **options}, priors="peak")
 
 
 class TestHyperparameters:
