@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 from scipy.stats import wilcoxon
 
+from benchmarks.studies import fresh
 from benchmarks.studies.analysis import Analysis
 from benchmarks.studies.figures import (
     draw_curves,
@@ -20,7 +21,6 @@ from benchmarks.studies.figures import (
     make_panels,
     save_figure,
 )
-from benchmarks.studies.fresh import ALTERNATIVES
 from benchmarks.studies.patient import draw_patient
 from benchmarks.studies.refraction import (
     INFERENCES,
@@ -92,7 +92,7 @@ def _describe_patient() -> str:
 def _describe_surrogates(analysis: Analysis) -> str:
     """Describe the surrogates, each in terms of the one before it."""
     shown = set(map(parse_surrogate, analysis.study.functions))
-    tables = (ALTERNATIVES, INFERENCES, SURROGATES)
+    tables = (fresh.SURROGATES, fresh.ALTERNATIVES, INFERENCES, SURROGATES)
     table = next(table for table in tables if shown <= set(table))
     rows = [
         f"- `{name}`{'' if name in shown else ' (not in this study)'}: {surrogate.adds}"

@@ -365,24 +365,39 @@ _FRESH = (
     *(
         replace(
             _TUNED["refraction-anywhere"],
-            name=f"fresh-refraction-anywhere{suffix}",
+            name=name,
             case=fresh.fresh(
-                partial(refraction.anywhere_case, patients=fresh.PATIENTS), inference
+                partial(
+                    refraction.anywhere_case,
+                    surrogates=fresh.SURROGATES,
+                    patients=fresh.PATIENTS,
+                ),
+                inference,
             ),
-            rules=("ucb99-ald", "ucb-ald", "ts-ald", "mkg", "cjes", "bald"),
-            functions=(
-                *refraction.name_cases((2, 5, 8), ("power",)),
-                refraction.name_case(5, "default"),
-            ),
+            rules=("ucb99-ald", "ts-ald", "mkg"),
+            functions=functions,
             seeds=100,
             searches={},
             reinfers=other,
             effort=FRESH_SEARCH,
             measure_every=5,
         )
-        for suffix, inference, other in (
-            ("", _LAPLACE, None),
-            ("-ep", _EP, "fresh-refraction-anywhere"),
+        for name, inference, other, functions in (
+            (
+                "fresh-refraction-anywhere",
+                _LAPLACE,
+                None,
+                refraction.name_cases([5], ("power",)),
+            ),
+            (
+                "fresh-refraction-anywhere-ep",
+                _EP,
+                "fresh-refraction-anywhere",
+                (
+                    *refraction.name_cases((2, 5, 8), ("power", "peak")),
+                    *refraction.name_cases([5], ("default", "default-peak")),
+                ),
+            ),
         )
     ),
     replace(

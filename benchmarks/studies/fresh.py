@@ -22,15 +22,33 @@ from botorch_binary_context.models.latent_gp import LatentGP
 #: The seed of the prescriptions of fresh patients.
 PATIENTS = 20_261_118
 
-#: The package's default of power vectors, with few alternatives to choose from.
+#: With and without knowledge of lenses, and of there being one best.
+SURROGATES = {
+    "default": refraction.SURROGATES["default"],
+    "default-peak": refraction.PatientModel(
+        '`default`, expecting one best setting (`shape="peak"`)',
+        refraction.with_a_peak_alone,
+        True,
+    ),
+    "power": refraction.SURROGATES["power"],
+    "peak": refraction.PatientModel(
+        "`power`, expecting one best lens", refraction.with_a_peak, True
+    ),
+}
+
+#: Power vectors by expectation propagation, with few alternatives to choose from.
 ALTERNATIVES = {
-    f"{number} alternatives": refraction.PatientModel(
-        f"`power`, by expectation propagation, with {number} alternatives",
-        refraction.with_expectation_propagation,
+    f"{number} alternatives{suffix}": refraction.PatientModel(
+        f"{surrogate}, with {number} alternatives",
+        make,
         True,
         num_alternatives=number,
     )
     for number in (2, 4, 10)
+    for suffix, surrogate, make in (
+        ("", "`power`", refraction.with_expectation_propagation),
+        (", peak", "`peak`", refraction.with_a_peak),
+    )
 }
 
 MakeCase = Callable[[str, Any, int], Case]

@@ -37,10 +37,13 @@ RANDOM_TRIALS = 5  # with which the package's rules begin
 SIZES = np.arange(-0.6, 1.8, 0.1)
 LENSES = np.arange(-4.0, 4.1, 1.0)
 PRESCRIPTIONS = np.arange(-3.0, 3.1, 0.25)
-#: The package's results on the same patients, by alternatives: study and function.
+#: The package's results on the same patients: study and functions, by alternatives.
 OURS = {
-    26: ("fresh-refraction-anywhere-ep", "slope 5, power"),
-    2: ("fresh-alternatives", "slope 5, 2 alternatives"),
+    26: ("fresh-refraction-anywhere-ep", ("slope 5, power", "slope 5, peak")),
+    2: (
+        "fresh-alternatives",
+        ("slope 5, 2 alternatives", "slope 5, 2 alternatives, peak"),
+    ),
 }
 
 
@@ -201,13 +204,15 @@ def _compare(table: pl.DataFrame, alternatives: int, root: Path) -> list[list[st
     """QUEST+ and every rule of the package's study, a row each."""
     mine = table.filter(pl.col("alternatives") == alternatives)
     rows = [[str(alternatives), "QUEST+", *_cells(mine, 0)]]
-    study, function = OURS[alternatives]
-    frame = store.load(root / study)
-    frame = frame.filter(pl.col("function") == function).select(
-        "rule", letter="iteration", regret=-pl.col("score")
+    study, functions = OURS[alternatives]
+    frame = store.load(root / study).select(
+        "function", "rule", letter="iteration", regret=-pl.col("score")
     )
-    for (rule,), group in frame.group_by("rule", maintain_order=True):
-        rows.append([str(alternatives), f"`{rule}`", *_cells(group, RANDOM_TRIALS)])
+    for function in functions:
+        ours = frame.filter(pl.col("function") == function)
+        for (rule,), group in ours.group_by("rule", maintain_order=True):
+            method = f"`{rule}`, {refraction.parse_surrogate(function)}"
+            rows.append([str(alternatives), method, *_cells(group, RANDOM_TRIALS)])
     return rows
 
 

@@ -265,8 +265,27 @@ def with_expectation_propagation(
     return _with_inference(X, Y, problem, ExpectationPropagation())
 
 
+def with_a_peak(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryGP:
+    r"""The same, expecting that one lens is best."""
+    return _with_inference(X, Y, problem, ExpectationPropagation(), "peak")
+
+
+def with_a_peak_alone(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryGP:
+    r"""The package's default, expecting that one setting is best."""
+    guess_rate = float(problem.likelihood.guess_rate)
+    return psychometric_gp(X, Y, problem.space, guess_rate, shape="peak")
+
+
 def _with_inference(
-    X: Tensor, Y: Tensor, problem: RefractionProblem, inference: Inference
+    X: Tensor,
+    Y: Tensor,
+    problem: RefractionProblem,
+    inference: Inference,
+    shape: str = "any",
 ) -> BinaryGP:
     return psychometric_gp(
         X,
@@ -275,6 +294,7 @@ def _with_inference(
         float(problem.likelihood.guess_rate),
         combinations=POWER_VECTOR,
         inference=inference,
+        shape=shape,
     )
 
 
@@ -391,7 +411,11 @@ def centered_case(name: str, fitted: PaperSurrogate, seeds: int) -> Case:
 
 
 def anywhere_case(
-    name: str, fitted: PaperSurrogate, seeds: int, patients: int = SEED
+    name: str,
+    fitted: PaperSurrogate,
+    seeds: int,
+    surrogates: Mapping[str, PatientModel] = SURROGATES,
+    patients: int = SEED,
 ) -> Case:
     r"""Patients with prescriptions of their own, and one of the surrogates.
 
@@ -399,9 +423,10 @@ def anywhere_case(
         name: The name of the case.
         fitted: The hyperparameters of the paper's surrogate.
         seeds: The number of patients.
+        surrogates: The table that the surrogate is named in.
         patients: The seed of their prescriptions.
     """
-    surrogate = SURROGATES[parse_surrogate(name)]
+    surrogate = surrogates[parse_surrogate(name)]
     problem = RefractionProblem(
         parse_slope(name),
         prescription=draw_prescriptions(seeds, patients),

@@ -35,9 +35,9 @@ class TestStudies:
             "fresh-duels-ep": (7, 34, 20),
             "fresh-threshold": (13, 34, 20),
             "fresh-threshold-ep": (7, 34, 20),
-            "fresh-refraction-anywhere": (6, 4, 100),
-            "fresh-refraction-anywhere-ep": (6, 4, 100),
-            "fresh-alternatives": (3, 3, 100),
+            "fresh-refraction-anywhere": (3, 1, 100),
+            "fresh-refraction-anywhere-ep": (3, 8, 100),
+            "fresh-alternatives": (3, 6, 100),
         }
         assert sizes == expected
         lengths = {name: study.iterations for name, study in STUDIES.items()}
