@@ -102,6 +102,7 @@ from botorch_binary_context.models import (
 )
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.optima import OptimumDraws, draw_optima
+from botorch_binary_context.peaks import PeakKernel, PeakMean, Peaks
 from botorch_binary_context.posteriors import (
     AveragedPosterior,
     ClassProbability,
@@ -191,6 +192,9 @@ __all__ = [
     "Observations",
     "OneShotContextualBinaryKnowledgeGradient",
     "OptimumDraws",
+    "PeakKernel",
+    "PeakMean",
+    "Peaks",
     "PopulationMean",
     "PopulationPrior",
     "PreferenceGP",
