@@ -32,6 +32,7 @@ from botorch_binary_context.problems import (
     ThresholdContextProblem,
     make_objective,
 )
+from botorch_binary_context.problems.contexts import WrappedProblem
 
 #: Rules and priors that are compared.
 WAYS = {
@@ -45,7 +46,7 @@ WAYS = {
 TUNING_SEED, REPORT_SEED = 101, 202
 
 
-class EncodedProblem(ContextProblem):
+class EncodedProblem(WrappedProblem):
     r"""A problem whose trials are encoded as those of an experiment."""
 
     def __init__(self, problem: ContextProblem, named: NamedSpace) -> None:
@@ -54,8 +55,7 @@ class EncodedProblem(ContextProblem):
             problem: The problem in its own units, with one context.
             named: The same variables by their names.
         """
-        super().__init__()
-        self.problem = problem
+        super().__init__(problem)
         self._encoder = Encoder(named)
         self._sign = -1.0 if named.contexts[0].harder == "up" else 1.0
 
@@ -63,11 +63,6 @@ class EncodedProblem(ContextProblem):
     def space(self) -> ContextSpace:
         """The box of encoded trials, the context first."""
         return self._encoder.context_space
-
-    @property
-    def optimal_score(self) -> float:
-        """The highest score."""
-        return self.problem.optimal_score
 
     def score(self, parameters: Tensor) -> Tensor:
         r"""How good parameters are.

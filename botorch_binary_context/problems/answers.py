@@ -8,13 +8,12 @@ import torch
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from torch import Tensor
 
-from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.likelihoods import OutcomeLikelihood
 from botorch_binary_context.likelihoods.best_of import NOISE
-from botorch_binary_context.problems.contexts import ContextProblem
+from botorch_binary_context.problems.contexts import ContextProblem, WrappedProblem
 
 
-class AnsweringProblem(ContextProblem):
+class AnsweringProblem(WrappedProblem):
     r"""A problem whose trials are answered by any likelihood.
 
     Labels are those of the likelihood: 0, 1 and 2 for duels with ties, 0 to ``k - 1``
@@ -32,42 +31,9 @@ class AnsweringProblem(ContextProblem):
             problem: Determines how good trials are.
             likelihood: Determines how they are answered.
         """
-        super().__init__()
-        self.problem = problem
+        super().__init__(problem)
         self.likelihood = likelihood.requires_grad_(False)
         self.functional = likelihood.functional
-
-    @property
-    def space(self) -> ContextSpace:
-        """The box that trials come from."""
-        return self.problem.space
-
-    @property
-    def optimal_score(self) -> float:
-        """The highest score."""
-        return self.problem.optimal_score
-
-    def score(self, parameters: Tensor) -> Tensor:
-        r"""How good parameters are.
-
-        Args:
-            parameters: A ``... x d`` tensor.
-
-        Returns:
-            A ``...`` tensor.
-        """
-        return self.problem.score(parameters)
-
-    def latent(self, X: Tensor) -> Tensor:
-        r"""The latent function ``f(s,x)``.
-
-        Args:
-            X: A ``... x (d + 1)`` tensor.
-
-        Returns:
-            A ``...`` tensor.
-        """
-        return self.problem.latent(X)
 
     def observe(self, X: Tensor, generator: torch.Generator | None = None) -> Tensor:
         r"""Draw answers.

@@ -92,6 +92,50 @@ class ContextProblem(Module, ABC):
         return torch.bernoulli(probability, generator=generator).unsqueeze(-1)
 
 
+class WrappedProblem(ContextProblem):
+    r"""Another problem, but for what a subclass changes."""
+
+    def __init__(self, problem: ContextProblem) -> None:
+        r"""
+        Args:
+            problem: The other problem.
+        """
+        super().__init__()
+        self.problem = problem
+
+    @property
+    def space(self) -> ContextSpace:
+        """The box that trials come from."""
+        return self.problem.space
+
+    @property
+    def optimal_score(self) -> float:
+        """The highest score."""
+        return self.problem.optimal_score
+
+    def score(self, parameters: Tensor) -> Tensor:
+        r"""How good parameters are.
+
+        Args:
+            parameters: A ``... x d`` tensor.
+
+        Returns:
+            A ``...`` tensor.
+        """
+        return self.problem.score(parameters)
+
+    def latent(self, X: Tensor) -> Tensor:
+        r"""The latent function ``f(s,x)``.
+
+        Args:
+            X: A ``... x (d + 1)`` tensor.
+
+        Returns:
+            A ``...`` tensor.
+        """
+        return self.problem.latent(X)
+
+
 class BenchmarkProblem(ContextProblem):
     r"""A benchmark function seen through the outcomes of tests."""
 
