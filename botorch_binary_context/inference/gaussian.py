@@ -277,11 +277,23 @@ def factorize(K: Tensor, sqrt_information: Tensor) -> Tensor:
     Returns:
         A lower triangular ``batch_shape x n x n`` tensor.
     """
-    B = (sqrt_information.unsqueeze(-1) * K).mul_(sqrt_information.unsqueeze(-2))
-    B.diagonal(dim1=-2, dim2=-1).add_(1.0)
-    cholesky, info = torch.linalg.cholesky_ex(B)
+    B = _scaled(K, sqrt_information)
+    if B.requires_grad:
+        cholesky, info = torch.linalg.cholesky_ex(B)
+    else:
+        # In place: memory that is touched for the first time costs a third more.
+        cholesky = B.mT  # symmetric, and in the order of LAPACK
+        info = torch.empty(B.shape[:-2], dtype=torch.int32, device=B.device)
+        torch.linalg.cholesky_ex(cholesky, out=(cholesky, info))
     # Only rounding of a huge K can make it fail.
-    return psd_safe_cholesky(B) if bool(info.any()) else cholesky
+    return psd_safe_cholesky(_scaled(K, sqrt_information)) if info.any() else cholesky
+
+
+def _scaled(K: Tensor, root: Tensor) -> Tensor:
+    """``B = I + W½ K W½``."""
+    B = (root.unsqueeze(-2) * K).mul_(root.unsqueeze(-1))
+    B.diagonal(dim1=-2, dim2=-1).add_(1.0)
+    return B
 
 
 def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
