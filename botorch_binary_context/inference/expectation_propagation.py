@@ -210,7 +210,7 @@ class ExpectationPropagation(Inference):
                 f"trial still change by {float(error.max()):.1g} posterior standard "
                 "deviations.",
             )
-        return sites, matched, local
+        return sites, matched, None if local is None else local.compact()
 
     def _retry(
         self,
@@ -319,7 +319,7 @@ def _approximation(
         sites=found,
         likelihood=likelihood,
         targets=targets,
-        local=None if local is None else local.compact(),
+        local=local,
     )
 
 

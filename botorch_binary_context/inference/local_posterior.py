@@ -80,6 +80,63 @@ class LocalPosterior:
             likelihood, targets, sites, marginals, scale, position, change, error
         )
 
+    @classmethod
+    def of_moments(
+        cls,
+        likelihood: TiltedLikelihood,
+        targets: Tensor,
+        sites: Sites,
+        mean: Tensor,
+        covariance: Tensor,
+    ) -> LocalPosterior:
+        r"""The posterior near sites, given its moments there.
+
+        Args:
+            likelihood: The likelihood of the trials.
+            targets: Labels, ``batch_shape x n``.
+            sites: The sites.
+            mean: The posterior mean, ``batch_shape x n``.
+            covariance: The posterior covariance, ``batch_shape x n x n``.
+        """
+        variance = covariance.diagonal(dim1=-2, dim2=-1)
+        variance = variance.clamp_min(torch.finfo(mean.dtype).tiny)
+        proper = torch.ones_like(variance[..., 0], dtype=torch.bool)
+        marginals = Marginals(
+            mean, variance, variance[..., 0], proper, lambda: covariance
+        )
+        return cls.at(likelihood, targets, sites, marginals)
+
+    def move(self, sites: Sites, rank: int) -> LocalPosterior:
+        r"""The posterior near other sites, in ``O(n²)``; not for batches.
+
+        It is that of sites which have all the new weights, but the new precisions only
+        where these changed most.
+
+        Args:
+            sites: The other sites.
+            rank: How many precisions change.
+
+        Returns:
+            The posterior.
+        """
+        old = self.sites.precision
+        more = sites.precision - old
+        chosen = (more.abs() * self.marginals.variance).topk(rank).indices
+        few = more[chosen].unsqueeze(-1)
+        columns = self.marginals.covariance[:, chosen]  # n x rank
+        system = few * columns[chosen]
+        system.diagonal().add_(1.0)
+        right = torch.linalg.solve(system, few * columns.mT)
+        covariance = torch.addmm(self.marginals.covariance, columns, right, alpha=-1)
+        precision = old.index_copy(0, chosen, sites.precision[chosen])
+        mean = self.marginals.mean
+        location = sites.location - (sites.precision - precision) * mean
+        push = location - self.sites.location - (precision - old) * mean
+        mean = mean + matvec(covariance, push)
+        moved = Sites(precision, location)
+        known = self.likelihood, self.targets, moved, mean, covariance
+        return LocalPosterior.of_moments(*known)
+
     @cached_property
     def _squares(self) -> Tensor:
         return self.marginals.covariance.square()

@@ -38,6 +38,11 @@ MAX_INNER_SWEEPS = 25
 # For log-concave likelihoods, the error after a step near the end is at most this many
 # times the square of the error before it.
 CURVATURE = 1.0
+# From this number of trials on, a posterior moves to other sites by an update of this
+# rank, if its error is below the last number.
+MOVING_SIZE = 300
+RANK = 64
+FAR = 0.1
 # The number of sweeps of a whole batch, and of its unfinished elements before Newton's
 # method takes over.
 FIRST_SWEEPS = 10
@@ -159,7 +164,11 @@ class SiteSearch:
             local = self._local(Sites(zeros, zeros), Marginals.prior)
         else:
             sites = Sites.unstack(start)
-            local = self._local(sites if begin is None else self._step(begin, sites))
+            if begin is not None:
+                sites, error, begin = self._approach(begin, sites)
+                if bool((error <= self.tolerance).all()):
+                    return sites, error, begin
+            local = self._local(sites)
         is_batch = self.prior_mean[..., 0].numel() > 1
         patience = min(FIRST_SWEEPS if is_batch else PATIENCE, max_sweeps)
         sites, error, local = self._sweep(local, patience)
@@ -260,26 +269,27 @@ class SiteSearch:
             row = column.unsqueeze(-2).clone()
             covariance.addcmul_(scaled, row, value=-1.0)
             precision[..., index], location[..., index] = t[..., 0], v[..., 0]
-        return self._assemble(Sites(precision, location), mean, covariance)
+        sites = Sites(precision, location)
+        known = self.likelihood, self.targets, sites, mean, covariance
+        return LocalPosterior.of_moments(*known)
 
-    def _assemble(
-        self, sites: Sites, mean: Tensor, covariance: Tensor
-    ) -> LocalPosterior:
-        variance = covariance.diagonal(dim1=-2, dim2=-1)
-        variance = variance.clamp_min(torch.finfo(mean.dtype).tiny)
-        proper = torch.ones_like(variance[..., 0], dtype=torch.bool)
-        marginals = Marginals(
-            mean, variance, variance[..., 0], proper, lambda: covariance
-        )
-        return LocalPosterior.at(self.likelihood, self.targets, sites, marginals)
-
-    def _step(self, local: LocalPosterior, sites: Sites) -> Sites:
-        """Move sites toward the match, by a posterior that is known near them."""
+    def _approach(
+        self, local: LocalPosterior, sites: Sites
+    ) -> tuple[Sites, Tensor, LocalPosterior]:
+        """Sites from a posterior near them, their expected error, the posterior."""
         is_new = (sites.precision == 0) & (sites.location == 0)
         sites = Sites(
             torch.where(is_new, local.sites.precision, sites.precision),
             torch.where(is_new, local.sites.location, sites.location),
         )
+        sites, error = self._step(local, sites)
+        if self._can_move(local, error):
+            local = local.move(sites, RANK)
+            sites, error = self._step(local, sites)
+        return sites, error, local
+
+    def _step(self, local: LocalPosterior, sites: Sites) -> tuple[Sites, Tensor]:
+        """Move sites toward the match, by a posterior that is known near them."""
         position = local.position_of(sites)
         _, change = local.predict(position, torch.zeros_like(self.prior_mean))
         error = largest_change(change)
@@ -287,7 +297,16 @@ class SiteSearch:
         moves = error < NEAR
         pace = _Pace(torch.full_like(error, DAMPING), moves)
         moved, left = self._advance(begin, moves, pace, local)
-        return moved.where(left < error, sites)
+        expected = torch.minimum(left, error)
+        expected = torch.maximum(expected, self.curvature * local.error.square())
+        return moved.where(left < error, sites), expected
+
+    def _can_move(self, local: LocalPosterior, error: Tensor) -> bool:
+        """Whether a posterior is worth moving to other sites."""
+        is_large = self.K.ndim == 2 and self.K.shape[-1] >= MOVING_SIZE
+        if not is_large or self.curvature == torch.inf:
+            return False
+        return bool((error > self.tolerance) & (local.error < FAR))
 
     def _sweep(
         self, local: LocalPosterior, max_sweeps: int

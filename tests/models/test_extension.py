@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
@@ -21,10 +23,14 @@ from botorch_binary_context.inference import (
     ExpectationPropagation,
     Inference,
     Laplace,
+    SiteApproximation,
+    expectation_propagation,
     laplace,
     mode_search,
+    sites,
 )
 from botorch_binary_context.inference.gaussian import factorize
+from botorch_binary_context.inference.local_posterior import LocalPosterior
 from botorch_binary_context.inference.mode_search import Curvature
 from botorch_binary_context.models import extension
 from tests.small_models import simple_kernel
@@ -121,26 +127,59 @@ def test_curvature_of_appended_trials() -> None:
     assert torch.allclose(found.solve(K, vector), expected, rtol=0, atol=1e-12)
 
 
-def test_one_more_trial_takes_one_factorization() -> None:
-    n = 140  # beyond what is searched for in NumPy
-    torch.manual_seed(0)
-    X = torch.rand(n + 1, 2, dtype=torch.double)
-    Y = torch.bernoulli(X[:, :1])
-    model = BinaryLaplaceGP(X[:-1], Y[:-1], covar_module=simple_kernel()).eval()
+@contextmanager
+def counted_factorizations() -> Iterator[list[int]]:
+    """The sizes of all matrices that are factored."""
     sizes = []
 
     def counted(K: Tensor, root: Tensor) -> Tensor:
         sizes.append(K.shape[-1])
         return factorize(K, root)
 
-    with (
-        torch.no_grad(),
-        mock.patch.object(laplace, "factorize", counted),
-        mock.patch.object(mode_search, "factorize", counted),
-    ):
+    with ExitStack() as stack:
+        for module in (expectation_propagation, laplace, mode_search, sites):
+            stack.enter_context(mock.patch.object(module, "factorize", counted))
+        yield sizes
+
+
+def test_one_more_trial_takes_one_factorization() -> None:
+    n = 140  # beyond what is searched for in NumPy
+    torch.manual_seed(0)
+    X = torch.rand(n + 1, 2, dtype=torch.double)
+    Y = torch.bernoulli(X[:, :1])
+    model = BinaryLaplaceGP(X[:-1], Y[:-1], covar_module=simple_kernel()).eval()
+    with torch.no_grad(), counted_factorizations() as sizes:
         moments(model)
         cold = len(sizes)
         moments(model.condition_on_observations(X[-1:], Y[-1:]))
     # The factor of all trials at the new mode, and none on the way there.
     assert sizes[cold:] == [n + 1]
     assert cold > 2
+
+
+def site_error(found: SiteApproximation) -> float:
+    """What one more sweep would change, by a posterior that is computed anew."""
+    data = found.likelihood, found.targets, found.sites
+    marginals = sites.Marginals.of(
+        found.prior_mean, found.prior_covariance, found.sites
+    )
+    return float(LocalPosterior.at(*data, marginals).error)
+
+
+def test_more_trials_of_many_take_one_factorization_each() -> None:
+    n = 400
+    more = 20
+    torch.manual_seed(1)
+    X = torch.rand(n + more, 2, dtype=torch.double)
+    Y = torch.bernoulli(X[:, :1])
+    model = BinaryGP(X[:n], Y[:n], covar_module=simple_kernel()).eval()
+    with torch.no_grad(), counted_factorizations() as sizes:
+        moments(model)
+        del sizes[:]
+        found = []
+        for i in range(n, n + more):
+            model = model.condition_on_observations(X[i : i + 1], Y[i : i + 1])
+            assert isinstance(model.approximation, SiteApproximation)
+            found.append(model.approximation)
+        assert sizes == list(range(n + 1, n + more + 1))
+    assert max(map(site_error, found)) < 1e-5  # the tolerance
