@@ -35,7 +35,7 @@ from botorch_binary_context.models.small_kernel import Term, Values, find_terms
 Density = Callable[[Array], tuple[Array, Array]]
 # The number of covariance entries that are evaluated together, which fit into the
 # caches.
-CELLS_AT_ONCE = 2**15
+CELLS_AT_ONCE = 2**16
 # The maximum number of squared differences of trials to keep: a quarter of a gigabyte.
 MAX_CELLS = 2**25
 
