@@ -105,9 +105,9 @@ class Curvature:
         Returns:
             The curvature.
         """
-        old = known.nonzero().squeeze(-1)
-        new = (~known).nonzero().squeeze(-1)
-        root = root.index_copy(-1, old, self.root)
+        old, new = _split(known)
+        root = root.clone()
+        root[..., old] = self.root
         to_new = root.unsqueeze(-1) * K[..., new] * root[..., None, new]
         corner = to_new[..., new, :]
         corner.diagonal(dim1=-2, dim2=-1).add_(1.0)
@@ -136,8 +136,8 @@ class GrownCurvature(Curvature):
 
     side: Tensor
     corner: Tensor
-    old: Tensor
-    new: Tensor
+    old: Tensor | slice
+    new: Tensor | slice
 
     def _invert(self, columns: Tensor) -> Tensor:
         solve = torch.linalg.solve_triangular
@@ -314,6 +314,14 @@ class ModeSearch:
         # A sum of n terms of order one: the search climbs from log ½ per trial.
         slack = 8 * torch.finfo(self.K.dtype).eps * (1 + self.K.shape[-1])
         return ~(trial.objective - state.objective >= -slack)
+
+
+def _split(known: Tensor) -> tuple[Tensor | slice, Tensor | slice]:
+    """The indices of known trials and of new ones; slices if the new are the last."""
+    number = int(known.sum())
+    if bool(known[:number].all()):
+        return slice(number), slice(number, None)
+    return known.nonzero().squeeze(-1), (~known).nonzero().squeeze(-1)
 
 
 def _largest(vector: Tensor) -> Tensor:
