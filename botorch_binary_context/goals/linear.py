@@ -87,7 +87,7 @@ class LinearGoal(Goal):
             space: The box of the trials.
             parameters: The parameters.
         """
-        return self.combine(model.posterior_mean(self.rows(space, parameters)), model)
+        return self.combine(model.mean_at(self.rows(space, parameters)), model)
 
     def probability_moments(
         self, model: LatentGP, space: ContextSpace, parameters: Tensor

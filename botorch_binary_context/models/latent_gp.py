@@ -167,6 +167,20 @@ class LatentGP(PriorModel):
         Returns:
             A ``t x batch_shape x q`` tensor.
         """
+        check_tensor("X", X)
+        return self.mean_at(X)
+
+    def mean_at(self, X: Tensor) -> Tensor:
+        r"""The same as :meth:`posterior_mean`, for points that are finite.
+
+        That they are is not checked, which a search that evaluates many would wait for.
+
+        Args:
+            X: A ``t x batch_shape x q x d`` tensor.
+
+        Returns:
+            A ``t x batch_shape x q`` tensor.
+        """
         self._check_columns(X)
         if self.training:
             self.eval()
@@ -294,6 +308,7 @@ class LatentGP(PriorModel):
                 "Expected ``observation_noise`` to be a bool, but got a tensor: labels "
                 "have no noise variance."
             )
+        check_tensor("X", X)
         self._check_columns(X)
         if self.training:
             self.eval()
@@ -347,6 +362,7 @@ class LatentGP(PriorModel):
             >>> posterior.quantile(torch.tensor([0.05, 0.95]))
             >>> posterior.probability, posterior.probability_error
         """
+        check_tensor("X", X)
         self._check_columns(X)
         if self.training:
             self.eval()
@@ -404,7 +420,6 @@ class LatentGP(PriorModel):
             )
 
     def _check_columns(self, X: Tensor) -> None:
-        check_tensor("X", X)
         dim = self._dim
         if X.ndim < 2 or (X.shape[-1] != dim and not self._completes(X)):
             raise InputDataError(

@@ -34,6 +34,10 @@ FEWEST_AT_ONCE = 256
 # Of many functions: what they have in common is computed once for so many points.
 FEWEST_POINTS = 16
 
+# After how many steps to ask how many still climb, by device: a CPU knows at once, but
+# for any other the host has to wait.
+CHECK_EVERY = {"cpu": 1}
+
 # Forbidden candidates get values this far below zero, far below any other value.
 FORBIDDEN = 1e6
 
@@ -309,13 +313,15 @@ def climb(
             return U[0], function(U).amax(dim=0)
     state = _Ascent.begin(function, U)
     best = _Best(U[0], torch.full_like(state.value[0], -torch.inf))
-    for _ in range(max_evaluations - 1):
-        count = int(state.active.sum(dim=0).max()) if state.active.numel() else 0
-        if count == 0:
-            break
-        if count <= state.U.shape[0] // 2:  # of any function, half have given up
-            best = best.update(state)
-            state = state.keep_active(count)
+    every = CHECK_EVERY.get(U.device.type, 4)
+    for i in range(max_evaluations - 1):
+        if i % every == 0:
+            count = int(state.active.sum(dim=0).max()) if state.active.numel() else 0
+            if count == 0:
+                break
+            if count <= state.U.shape[0] // 2:  # of any function, half have given up
+                best = best.update(state)
+                state = state.keep_active(count)
         state = state.advance(function, best.value, relative_gain)
     best = best.update(state)
     return best.U, best.value

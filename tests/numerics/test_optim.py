@@ -3,6 +3,7 @@ r"""Tests of the batched maximizer."""
 from __future__ import annotations
 
 import itertools
+from unittest import mock
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from torch import Tensor
 
 from botorch_binary_context import SearchOptions
 from botorch_binary_context.numerics.optim import (
+    CHECK_EVERY,
     choose_best,
     find_starts,
     maximize,
@@ -291,6 +293,16 @@ class TestSurroundings:
         assert torch.equal(found[0], expected[0])
         assert not found[0].requires_grad
         assert not expected[1].requires_grad
+
+    def test_checking_less_often_finds_the_same(self) -> None:
+        function = Bumps(3, 4)
+        box, shape = unit_box(3), torch.Size([4])
+        X, values = maximize(function, box, shape, seed=0)
+        with mock.patch.dict(CHECK_EVERY, cpu=4):
+            found, found_values = maximize(function, box, shape, seed=0)
+        # Values to rounding, maximizers to the root of it.
+        torch.testing.assert_close(found_values, values, rtol=0, atol=1e-14)
+        torch.testing.assert_close(found, X, rtol=0, atol=1e-8)
 
     def test_device(self) -> None:
         box, function = unit_box(3), Bumps(3, 2)
