@@ -270,8 +270,9 @@ class SiteSearch:
             covariance.addcmul_(scaled, row, value=-1.0)
             precision[..., index], location[..., index] = t[..., 0], v[..., 0]
         sites = Sites(precision, location)
-        known = self.likelihood, self.targets, sites, mean, covariance
-        return LocalPosterior.of_moments(*known)
+        return LocalPosterior.of_moments(
+            self.likelihood, self.targets, sites, mean, covariance
+        )
 
     def _approach(
         self, local: LocalPosterior, sites: Sites
