@@ -6,7 +6,7 @@ returns them. New figures do not pass through ``pyplot``: none has to be closed.
     >>> ax = plot_success_probability(model, space)
     >>> ax.figure.savefig("success.png")
 
-A :class:`View` says what is along the axes, where the rest is held, and what the
+A :class:`~.view.View` says what is along the axes, where the rest is held, and what the
 columns are called:
 
     >>> view = View(dims=[2], context=[0.5], names=["size", "gain", "tilt", "pace"])
