@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import compileall
 import contextlib
 import difflib
 import hashlib
@@ -38,6 +39,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
+from py_compile import PycInvalidationMode
 from typing import Any, NamedTuple
 
 import pytest
@@ -46,11 +48,18 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "botorch_binary_context"
 COPIED = (PACKAGE, "tests", "pyproject.toml")
 KEPT = ROOT / "build" / "mutants"
-#: The folders of tests that may find an error.
-TESTS = ("likelihoods", "inference", "acquisition")
-#: Modules that the forked processes share; importing them is most of the time of a
-#: short test.
-SHARED = ("torch", "gpytorch", "botorch.models", "mpmath", "scipy.stats")
+#: The tests that may find an error: those of the three packages, and those that
+#: ``tests/test_mirror.py`` names for the modules that have no test file of their own.
+TESTS = (
+    "likelihoods/test_*.py",
+    "inference/test_*.py",
+    "acquisition/test_*.py",
+    "goals/test_*.py",
+    "models/test_best_of_gp.py",
+    "models/test_inducing_gp.py",
+)
+#: What the forked processes share; importing it is most of the time of a short test.
+SHARED = ("torch", "gpytorch", "botorch", "hypothesis", "mpmath", "scipy.stats")
 #: Replacements that Python refuses, or that only change a type annotation or one
 #: error for another.
 LEFT_OUT = ("BitOr", "BitAnd", "BitXor", "Shift", "_Is", "RemoveDecorator", "Exception")
@@ -285,15 +294,15 @@ def read_record(copy: Path) -> Record:
         path for path in (copy / "tests").rglob("*.py") if "test_" not in str(path)
     ]
     record = Record({}, defaultdict(lambda: defaultdict(set)))
-    for folder in TESTS:
-        for file in sorted((copy / "tests" / folder).glob("test_*.py")):
+    for pattern in TESTS:
+        for file in sorted((copy / "tests").glob(pattern)):
             digest = hash_files([file, *package, *sorted(shared)])
-            kept = KEPT / f"{folder}.{file.stem}.json"
+            kept = KEPT / f"{file.parent.name}.{file.stem}.json"
             entry = json.loads(kept.read_text()) if kept.exists() else {}
             if entry.get("digest") != digest:
                 entry = {"digest": digest, **record_tests(copy, file)}
                 kept.write_text(json.dumps(entry))
-                print(f"recorded {folder}/{file.name}", flush=True)
+                print(f"recorded {file.parent.name}/{file.name}", flush=True)
             record.seconds.update(entry["seconds"])
             for module, lines in entry["tests"].items():
                 for line, tests in lines.items():
@@ -348,6 +357,12 @@ def copied() -> Iterator[Path]:
                 shutil.copytree(source, copy / part, ignore=ignored)
             else:
                 shutil.copy(source, copy / part)
+        # Checked by content, so that of every mutant only its module is compiled.
+        compileall.compile_dir(
+            copy / PACKAGE,
+            quiet=1,
+            invalidation_mode=PycInvalidationMode.CHECKED_HASH,
+        )
         yield copy
 
 
