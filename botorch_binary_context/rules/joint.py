@@ -48,6 +48,8 @@ from botorch_binary_context.rules.base import Selection, draw_point_set, widen
 # The current best need not be exact to compare others with it.
 ROUGH_SEARCH = SearchOptions(num_restarts=4, raw_samples=256, max_evaluations=30)
 ROUGH_GAIN = 1e-4
+# Even less where it is only a start of inner maxima, which climb on with the trial.
+START_SEARCH = replace(ROUGH_SEARCH, max_evaluations=6, relative_gain=ROUGH_GAIN)
 # The number of contexts in which the optima of drawn functions are used as starts.
 NUM_START_CONTEXTS = 4
 NUM_STARTS = 6
@@ -87,7 +89,7 @@ def by_moment_matched_knowledge_gradient(selection: Selection) -> Tensor:
         acqf = SampledKnowledgeGradient(model, space, goal, options=ROUGH_SEARCH)
         return selection.maximize_trial(acqf.evaluate, options)
     nested = MomentMatchedKnowledgeGradient(
-        model, space, options=ROUGH_SEARCH, goal=goal
+        model, space, options=START_SEARCH, goal=goal
     )
     return search_knowledge_gradient(selection, nested, options)
 
