@@ -61,7 +61,7 @@ def ranking(study: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("study", "num_rules"), [("binary", 7), ("duels", 5), ("refraction", 6)]
+    ("study", "num_rules"), [("fresh-binary", 7), ("duels", 5), ("refraction", 6)]
 )
 def test_results_are_those_of_the_reports(study: str, num_rules: int) -> None:
     (line,) = (x for x in README.read_text().splitlines() if f"results/{study}/" in x)
@@ -72,8 +72,8 @@ def test_results_are_those_of_the_reports(study: str, num_rules: int) -> None:
         assert list(scores) == sorted(scores, key=lambda r: -int(scores[r]))
 
 
-def acuity_at_the_end(study: str, case: str, rule: str, trials: int) -> tuple[str, str]:
-    """The mean acuity and that of the worst seed, as a report has them."""
+def acuities(study: str, case: str, rule: str) -> dict[str, str]:
+    """The mean acuities and that of the worst seed, as a report has them."""
     report = README.parent / "benchmarks" / "results" / study / "report.md"
     text = report.read_text(encoding="utf-8")
     table = text.split(f"## Acuity: {case}\n")[1].split("\n## ")[0]
@@ -83,19 +83,23 @@ def acuity_at_the_end(study: str, case: str, rule: str, trials: int) -> tuple[st
         if line.startswith("|")
     )
     (row,) = (row for row in rows if row[0] == f"`{rule}`")
-    cells = dict(zip(header, row, strict=True))
-    return cells[f"VA after {trials}"].split()[0], cells["worst seed"]
+    return {key: cell.split()[0] for key, cell in zip(header, row, strict=True)}
 
 
 def test_acuities_are_those_of_the_reports() -> None:
     text = README.read_text().split("In the eye examination")[1].split("\n\n")[0]
-    in_centre = acuity_at_the_end("refraction", "slope 5", "ucb-ald", 260)[0]
-    ours, theirs = (
-        acuity_at_the_end("refraction-anywhere", f"slope 5, {name}", "ucb99-ald", 150)
-        for name in ("power", "paper")
-    )
-    numbers = re.findall(r"0\.\d+", text)
-    assert numbers == [in_centre, "0.0248", *ours, *theirs]
+    in_center = acuities("refraction", "slope 5", "ucb-ald")["VA after 260"]
+    fresh = "fresh-refraction-anywhere-ep"
+    plain = acuities(fresh, "slope 5, power", "ucb99-ald")
+    peak = acuities(fresh, "slope 5, peak", "mkg")
+    columns = [f"VA after {trials}" for trials in (30, 60, 100, 150)]
+    expected = [in_center, "0.0248", *(plain[column] for column in columns)]
+    expected += [plain["worst seed"], *(peak[column] for column in columns)]
+    half = "0.1"
+    assert re.findall(r"0\.\d+", text) == [*expected, half]
+    usual = acuities(fresh, "slope 5, power", "mkg")
+    reached = [int(found[f"trials to {half}"]) for found in (peak, usual)]
+    assert reached[0] <= 0.55 * reached[1]
 
 
 def test_results_of_the_harder_family() -> None:

@@ -244,6 +244,7 @@ def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Te
     values = values.nan_to_num(nan=-torch.inf, neginf=-torch.inf)
     neighbors = _neighbors(U.shape[0], U.shape[-1], seed).to(values.device)
     is_peak = (values >= values[neighbors].amax(dim=1)) & (values > -torch.inf)
+    values = _break_ties(values)
     count = min(num_restarts, len(values))
     peaks = values.masked_fill(~is_peak, -torch.inf).topk(count, dim=0)
     others = values.masked_fill(is_peak, -torch.inf).topk(count, dim=0)
@@ -255,6 +256,15 @@ def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Te
     index = torch.cat([peaks.indices, others.indices])
     points = index.gather(0, first).unsqueeze(-1)
     return U.gather(0, points.expand(*points.shape[:-1], U.shape[-1]))
+
+
+def _break_ties(values: Tensor) -> Tensor:
+    """Values of which the last of equal ones is greater by the last digits."""
+    info = torch.finfo(values.dtype)
+    number = torch.arange(len(values), dtype=values.dtype, device=values.device)
+    number = number.view(-1, *[1] * (values.ndim - 1))
+    size = values.abs().clamp_max(info.max)
+    return values + number * (info.eps * size + info.tiny)
 
 
 def choose_best(points: Tensor, values: Tensor, number: int) -> Tensor:

@@ -158,7 +158,8 @@ class TestCompositions:
 
     @pytest.mark.parametrize("bounds", [BOUNDS, None])
     def test_size(self, name: str, bounds: Tensor | None) -> None:
-        features = kernel_features(COMPOSITIONS[name](), FeatureOptions(bounds, DIM))
+        options = FeatureOptions(bounds, DIM, 16 if bounds is None else 2048)
+        features = kernel_features(COMPOSITIONS[name](), options)
         assert features(grid_in(BOUNDS)[:2]).shape == (2, features.size)
 
     @pytest.mark.parametrize("bounds", [BOUNDS, None])
@@ -167,7 +168,8 @@ class TestCompositions:
         self, name: str, shape: tuple[int, ...], bounds: Tensor | None
     ) -> None:
         """Points of each function, of several draws, and the same for all."""
-        features = kernel_features(COMPOSITIONS[name](), FeatureOptions(bounds, DIM))
+        options = FeatureOptions(bounds, DIM, 16 if bounds is None else 2048)
+        features = kernel_features(COMPOSITIONS[name](), options)
         weights = uniform(2, 3, features.size) - 0.5
         X = BOUNDS[0] + (BOUNDS[1] - BOUNDS[0]) * uniform(*shape, DIM, seed=1)
         X.requires_grad_()
@@ -274,8 +276,8 @@ def test_unsupported_kernel(kernel: Kernel, name: str) -> None:
     message = (
         "Expected ``kernel`` to be composed of AdditiveContextKernel, AdditiveKernel, "
         "CategoryKernel, ColumnKernel, ConstantKernel, DriftKernel, MaternKernel, "
-        "MultiplicativeContextKernel, PeriodicKernel, ProductKernel, RBFKernel, "
-        f"SameKernel, ScaleKernel, SubjectKernel, but got {name}."
+        "MultiplicativeContextKernel, PeakKernel, PeriodicKernel, ProductKernel, "
+        f"RBFKernel, SameKernel, ScaleKernel, SubjectKernel, but got {name}."
     )
     with pytest.raises(UnsupportedError, match=message):
         kernel_features(kernel, FeatureOptions(None, 2))
