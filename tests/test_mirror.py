@@ -71,7 +71,6 @@ INTERIORS = {
         "likelihoods/ordinal.py",
     ),
     "likelihoods/test_learned_rates.py": ("likelihoods/priors.py",),
-    "likelihoods/test_probit.py": ("likelihoods/probit_terms.py",),
     "models/test_best_of_gp.py": ("likelihoods/best_of.py",),
     "models/test_extension.py": ("models/conditioning.py",),
     "models/test_hyperparameters.py": ("models/averaged_gp.py",),
