@@ -217,6 +217,7 @@ def test_ends_when_enough_is_known(browser: Browser, tmp_path: Path) -> None:
         tab.wait_for_selector("#stage svg, #end")
         tab.keyboard.press("c")
         tab.wait_for_selector("#end")
+        desk.ending.wait()  # or what is known after the last answer ends it again
         desk.ending.resume()
         tab.click("#go-on")
         tab.wait_for_selector("#stage svg")
