@@ -400,7 +400,10 @@ def test_duels_of_images_sounds_and_values(browser: Browser, tmp_path: Path) -> 
         tab.goto(f"{served.url()}?experiment=texts")
         tab.click("#start")
         contents = {"It was a dark night.", "<b>It</b> was light."}
-        tab.wait_for_function("() => document.querySelector('.text')?.textContent")
+        tab.wait_for_function(
+            "() => { const texts = [...document.querySelectorAll('.text')];"
+            " return texts.length === 2 && texts.every(t => t.textContent); }"
+        )
         assert set(tab.locator(".stage").all_inner_texts()) <= contents
 
         (files / "stimulus.js").write_text(
