@@ -4,6 +4,7 @@ What all features of kernels have in common: ``φ(x)ᵀφ(x')`` approximates ``k
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -15,16 +16,17 @@ from torch import Tensor
 Function = Callable[[Tensor], Tensor]
 
 
-class Features:
+class Features(ABC):
     r"""Features ``φ`` of a kernel: ``batch_shape x q x d`` points have
     ``batch_shape x q x m`` features, which are differentiable.
     """
 
     @property
+    @abstractmethod
     def size(self) -> int:
         r"""The number ``m`` of features."""
-        raise NotImplementedError
 
+    @abstractmethod
     def __call__(self, X: Tensor) -> Tensor:
         r"""Evaluate the features.
 
@@ -34,7 +36,6 @@ class Features:
         Returns:
             A ``batch_shape x q x m`` tensor.
         """
-        raise NotImplementedError
 
     def weigh(self, weights: Tensor) -> Function:
         r"""The functions ``φ(·)ᵀω``.
