@@ -27,6 +27,7 @@ from torch.nn import Module
 
 from botorch_binary_context.context import take_columns
 from botorch_binary_context.numerics.covariance import register_evaluation
+from botorch_binary_context.numerics.distances import squared_distance
 
 
 class Peaks(Module):
@@ -70,14 +71,9 @@ class Peaks(Module):
         Returns:
             A ``... x q x J`` tensor.
         """
-        scaled = X / self.width
         centers = self.centers.to(X) / self.width
-        squared = (
-            scaled.square().sum(dim=-1, keepdim=True)
-            - 2 * scaled @ centers.mT
-            + centers.square().sum(dim=-1)
-        )
-        return -self.height * torch.log1p(squared.clamp_min(0.0))
+        squared = squared_distance(X / self.width, centers)
+        return -self.height * torch.log1p(squared)
 
 
 class PeakKernel(Kernel):
