@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 from scipy.stats import wilcoxon
 
-from benchmarks.studies import fresh
 from benchmarks.studies.analysis import Analysis
 from benchmarks.studies.figures import (
     draw_curves,
@@ -22,13 +21,8 @@ from benchmarks.studies.figures import (
     save_figure,
 )
 from benchmarks.studies.patient import draw_patient
-from benchmarks.studies.refraction import (
-    INFERENCES,
-    SURROGATES,
-    name_case,
-    parse_slope,
-    parse_surrogate,
-)
+from benchmarks.studies.patient_models import TABLES
+from benchmarks.studies.refraction import CASES, PatientCase
 from benchmarks.tables import format_mean, format_table
 
 TARGETS = (0.1, 0.05, 0.025)  # in logMAR
@@ -68,10 +62,10 @@ def describe(analysis: Analysis, folder: Path) -> list[str]:
     """
     if "sphere" not in analysis.frame.columns:
         return []
-    cases = [case for case in analysis.functions if parse_slope(case) == SHOWN_SLOPE]
+    cases = [name for name in analysis.functions if CASES[name].slope == SHOWN_SLOPE]
     draw_patient(SHOWN_SLOPE, folder / "patient.png")
     sections = [_describe_patient()]
-    if any(map(parse_surrogate, analysis.functions)):
+    if any(CASES[name].surrogate for name in analysis.functions):
         sections += [_describe_surrogates(analysis), _describe_steps(analysis)]
     if cases:
         sections.append(_describe_curves(analysis, cases, folder))
@@ -91,9 +85,8 @@ def _describe_patient() -> str:
 
 def _describe_surrogates(analysis: Analysis) -> str:
     """Describe the surrogates, each in terms of the one before it."""
-    shown = set(map(parse_surrogate, analysis.study.functions))
-    tables = (fresh.SURROGATES, fresh.ALTERNATIVES, INFERENCES, SURROGATES)
-    table = next(table for table in tables if shown <= set(table))
+    shown = {CASES[name].surrogate for name in analysis.study.functions}
+    table = next(table for table in TABLES if shown <= set(table))
     rows = [
         f"- `{name}`{'' if name in shown else ' (not in this study)'}: {surrogate.adds}"
         for name, surrogate in table.items()
@@ -107,12 +100,12 @@ def _describe_steps(analysis: Analysis) -> str:
     rows = []
     cases = zip(analysis.functions, acuity, strict=True)
     for (before, old), (after, new) in itertools.pairwise(cases):
-        if parse_slope(before) != parse_slope(after):
+        if CASES[before].slope != CASES[after].slope:
             continue
         for rule, x, y in zip(analysis.rules, old, new, strict=True):
             ends = _compare(x[:, -1], y[:, -1])
             curves = _compare(x.mean(axis=-1), y.mean(axis=-1))
-            step = f"{before} → {parse_surrogate(after)}, `{rule}`"
+            step = f"{before} → {CASES[after].surrogate}, `{rule}`"
             rows.append([step, *ends, *curves])
     header = ["step and rule", "VA at the end", "p", "VA, mean of the curve", "p"]
     return (
@@ -201,7 +194,7 @@ def _describe_case(analysis: Analysis, case: str) -> str:
     header += ["sphere", "sphere, absolute", "cylinder", "cylinder, absolute"]
     header += [f"trials to {target}" for target in TARGETS]
     text = f"## Acuity: {case}\n\n"
-    if case == name_case(SHOWN_SLOPE):
+    if CASES[case] == PatientCase(SHOWN_SLOPE):
         text += (
             f"The paper reports VA {PAPER_ACUITY}, sphere {PAPER_SPHERE} ± "
             f"{PAPER_SPHERE_ERROR} and cylinder {PAPER_CYLINDER} ± "

@@ -12,8 +12,9 @@ from botorch.exceptions import InputDataError
 from numpy.typing import NDArray
 
 from benchmarks.studies import store
-from benchmarks.studies.definitions import STUDIES, Study
+from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.ranking import Ranking, rank_rules
+from benchmarks.studies.study import Study
 
 
 @dataclass(frozen=True)
@@ -123,15 +124,18 @@ class Analysis:
         )
 
     def curves(self) -> pl.DataFrame:
-        r"""Regret curves.
+        r"""Regret curves at the iterations whose best parameters were inferred.
 
         Returns:
             For every ``function``, ``rule`` and ``iteration`` the ``mean`` of the
             regret over the seeds and its standard ``error``, zero for one seed.
         """
         regret = pl.col("regret")
+        iteration = pl.col("iteration")
+        measured = iteration % self.study.measure_every == 0
         return (
-            self.frame.group_by("function", "rule", "iteration")
+            self.frame.filter(measured | (iteration == self.iterations))
+            .group_by("function", "rule", "iteration")
             .agg(
                 mean=regret.mean(),
                 error=(regret.std() / regret.len().sqrt()).fill_null(0.0),

@@ -29,6 +29,8 @@ from torch import Tensor
 
 from benchmarks.studies import store
 from benchmarks.studies.experiment import FIT_OPTIONS
+from benchmarks.studies.job_tables import find_table, read_tables
+from benchmarks.studies.learning import LEARN_AT
 from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_table
 from botorch_binary_context.acquisition.entropy_search import (
@@ -52,7 +54,6 @@ from botorch_binary_context.models import (
     AveragedGP,
     PreferenceGP,
     psychometric_gp,
-    should_learn,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import maximize_from
@@ -194,7 +195,7 @@ def simulate(name: str, subjects: int = SUBJECTS, seed: int = 0) -> pl.DataFrame
             trial = suggest(model, kind.space, kind.rule, seed=n)
             answers = truth.answer(functional.rows(trial))
             model = model.condition_on_observations(trial, answers)
-            if should_learn(n):
+            if n in LEARN_AT:
                 learn(model)
             if n in CHECKPOINTS:
                 frames.append(look(name, n, model, truth))
@@ -407,7 +408,7 @@ def run(arguments: argparse.Namespace) -> None:
         arguments: The parsed command line.
     """
     folder = arguments.output / NAME
-    missing = [n for n in KINDS if store.read_table(_path(folder, n)) is None]
+    missing = [n for n in KINDS if find_table(_path(folder, n)) is None]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(arguments.workers, mp_context=context) as pool:
         subjects = arguments.seeds or SUBJECTS
@@ -431,8 +432,7 @@ def write_report(root: Path) -> Path:
         The path of the Markdown file.
     """
     folder = root / NAME
-    tables = [store.read_table(_path(folder, name)) for name in KINDS]
-    frame = pl.concat([table for table in tables if table is not None])
+    frame = read_tables(folder)
     sections = [
         "# The study `coverage`\n\nHow often 90 % intervals hold the truth, in "
         f"simulated experiments ({frame['subject'].n_unique()} of each kind, of which "

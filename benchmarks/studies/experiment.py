@@ -24,7 +24,8 @@ from botorch.fit import fit_gpytorch_mll
 from torch import Tensor
 
 from benchmarks.studies.cases import Case
-from benchmarks.studies.definitions import INITIAL_TRIALS, STUDIES
+from benchmarks.studies.definitions import STUDIES
+from benchmarks.studies.study import INITIAL_TRIALS
 from botorch_binary_context.models import ApproximateMarginalLogLikelihood
 from botorch_binary_context.problems import ContextProblem
 from botorch_binary_context.rules import recommend, suggest

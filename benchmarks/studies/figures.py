@@ -21,6 +21,9 @@ from benchmarks.studies.ranking import Ranking
 COLUMNS = 3
 #: Panels of one figure: more would be too small to read on a page.
 PANELS = 12
+#: With more curves than this, their bands would hide each other.
+MOST_BANDS = 6
+DPI = 150
 
 
 def draw_wins(ranking: Ranking, rules: Sequence[str], path: Path) -> None:
@@ -112,7 +115,10 @@ def make_panels(
 def draw_curves(
     ax: Any, curves: pl.DataFrame, names: Sequence[str], by: str = "rule"
 ) -> None:
-    r"""A curve with its standard error for every rule.
+    r"""A curve for every rule, with standard errors.
+
+    Few curves have bands. Of many curves only the standard errors at the end are shown,
+    as bars next to each other.
 
     Args:
         ax: The axes.
@@ -127,12 +133,14 @@ def draw_curves(
         steps, mean, error = (
             curve[column].to_numpy() for column in ("iteration", "mean", "error")
         )
-        color = colormaps["tab10"](i % 10)
-        line = "-" if i < 10 else "--"
-        ax.plot(steps, mean, line, label=name, color=color, linewidth=1.0)
-        ax.fill_between(
-            steps, mean - error, mean + error, color=color, alpha=0.25, linewidth=0
-        )
+        style = {"color": colormaps["tab10"](i % 10), "linewidth": 1.0}
+        ax.plot(steps, mean, "-" if i < 10 else "--", label=name, **style)
+        if len(names) <= MOST_BANDS:
+            style |= {"alpha": 0.25, "linewidth": 0}
+            ax.fill_between(steps, mean - error, mean + error, **style)
+        else:
+            place = steps[-1] * (1.02 + 0.012 * i)
+            ax.vlines(place, mean[-1] - error[-1], mean[-1] + error[-1], **style)
     ax.tick_params(labelsize=7, which="both")
     ax.xaxis.get_major_locator().set_params(integer=True)
 
@@ -166,7 +174,7 @@ def save_figure(figure: Figure, path: Path) -> None:
         path: The path of the file.
     """
     canvas = FigureCanvasAgg(figure)
-    figure.set_dpi(90)
+    figure.set_dpi(DPI)
     canvas.draw()
     picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
     # 256 colors are enough for curves, and take a third of the space.

@@ -211,7 +211,7 @@ def _compare(table: pl.DataFrame, alternatives: int, root: Path) -> list[list[st
     for function in functions:
         ours = frame.filter(pl.col("function") == function)
         for (rule,), group in ours.group_by("rule", maintain_order=True):
-            method = f"`{rule}`, {refraction.parse_surrogate(function)}"
+            method = f"`{rule}`, {refraction.CASES[function].surrogate}"
             rows.append([str(alternatives), method, *_cells(group, RANDOM_TRIALS)])
     return rows
 

@@ -26,6 +26,7 @@ from benchmarks.studies.ideal_examiner import (
     Examiner,
     read_probability,
 )
+from benchmarks.studies.learning import LEARN_AT
 from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.studies.settings_study import SEARCH
 from benchmarks.tables import format_mean, format_table
@@ -35,7 +36,6 @@ from botorch_binary_context.models import (
     PopulationPrior,
     population_prior,
     psychometric_gp,
-    should_learn,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.problems import RefractionProblem
@@ -155,7 +155,7 @@ def examine(
         trial = suggest(model, space, rule, SEARCH, seed=n)
         Y = patients.observe(trial, generator)
         model = model.condition_on_observations(trial, Y)
-        if should_learn(n):
+        if n in LEARN_AT:
             mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
             fit_gpytorch_mll(mll, optimizer_kwargs={"options": FIT_OPTIONS})
             model.eval()

@@ -18,11 +18,12 @@ from typing import Any
 from benchmarks.studies import acuity, comparisons, figures, store, variant_report
 from benchmarks.studies.analysis import Analysis, analyze
 from benchmarks.studies.cases import load_hyperparameters
-from benchmarks.studies.definitions import INITIAL_TRIALS, STUDIES
+from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.hyperparameters import format_choices
 from benchmarks.studies.own_studies import OWN_STUDIES
 from benchmarks.studies.ranking import SIGNIFICANCE, Ranking
 from benchmarks.studies.report_file import read_conclusions, write_sections
+from benchmarks.studies.study import INITIAL_TRIALS
 from benchmarks.tables import format_table
 
 

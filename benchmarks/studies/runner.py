@@ -28,9 +28,10 @@ from botorch.exceptions import InputDataError
 from tqdm import tqdm
 
 from benchmarks.studies import store
-from benchmarks.studies.definitions import STUDIES, Study, estimate_cost
+from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.experiment import Task, run_task
 from benchmarks.studies.own_studies import OWN_STUDIES
+from benchmarks.studies.study import Study, estimate_cost
 
 NICENESS = 10
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the GNU C library

@@ -27,6 +27,7 @@ from benchmarks.studies.experiment import (
     draw_randomness,
     make_case,
 )
+from benchmarks.studies.job_tables import find_table
 from benchmarks.studies.table_study import write_tables
 from benchmarks.tables import format_table
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
@@ -205,7 +206,7 @@ def eubo(selection: Selection) -> Criterion:
 
 
 def map_mi(selection: Selection) -> Criterion:
-    """The trial that tells most about where a level is crossed."""
+    """The trial that best shows where a level is crossed."""
     acqf = GlobalMutualInformation(selection.model, selection.space)
     return _of_trials(selection, acqf, lambda: by_global_information(selection))
 
@@ -223,7 +224,7 @@ def map_straddle(selection: Selection) -> Criterion:
 
 
 def cjes(selection: Selection) -> Criterion:
-    """The trial that tells most about the optimum."""
+    """The trial that is most informative about the optimum."""
     acqf = ContextualJointEntropySearch(selection.model, selection.space)
     return _of_trials(selection, acqf, lambda: search_entropy(selection, acqf))
 
@@ -348,7 +349,7 @@ def run(arguments: argparse.Namespace) -> None:
     folder = arguments.output / NAME
     for case in cases(arguments.seeds):
         path = store.result_path(folder, f"{case[0]} {case[1]}", case[2])
-        if not path.exists():
+        if find_table(path) is None:
             store.save(measure(*case), path)
     print(write_report(arguments.output).read_text(encoding="utf-8"))
 

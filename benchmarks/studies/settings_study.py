@@ -21,7 +21,6 @@ from torch import Tensor
 
 from benchmarks.studies import store
 from benchmarks.studies.cases import Case
-from benchmarks.studies.definitions import INITIAL_TRIALS
 from benchmarks.studies.experiment import (
     FIT_OPTIONS,
     Task,
@@ -29,7 +28,9 @@ from benchmarks.studies.experiment import (
     draw_labels,
     draw_randomness,
 )
+from benchmarks.studies.job_tables import find_table, read_tables
 from benchmarks.studies.report_file import read_conclusions, write_sections
+from benchmarks.studies.study import INITIAL_TRIALS
 from benchmarks.tables import format_table
 from botorch_binary_context.experiment import Settings
 from botorch_binary_context.experiment.coordinates import make_coordinates
@@ -91,7 +92,7 @@ class SettingsStudy:
         for problem in arguments.functions or self.problems:
             for way in arguments.rules or self.ways:
                 path = store.result_path(folder, problem, way)
-                if store.read_table(path) is None:
+                if find_table(path) is None:
                     store.save(self.simulate(problem, way, seeds), path)
                     print(f"{self.name}: {way} on {problem} is finished", flush=True)
 
@@ -129,8 +130,7 @@ class SettingsStudy:
             The path of the Markdown file.
         """
         folder = root / self.name
-        tables = [store.read_table(p) for p in sorted(folder.glob("*.parquet"))]
-        frame = pl.concat([table for table in tables if table is not None])
+        frame = read_tables(folder)
         sections = [
             f"# The study `{self.name}`\n\n{self.title} "
             f"`python -m benchmarks run {self.name}` makes it.",

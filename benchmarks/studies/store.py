@@ -122,51 +122,24 @@ def read_table(path: Path) -> pl.DataFrame | None:
     return frame
 
 
-def read_tables(folder: Path) -> pl.DataFrame:
-    r"""All tables of a folder as one.
-
-    Args:
-        folder: The folder.
-
-    Returns:
-        The table; without columns if there are none, or none that can be read.
-    """
-    frames = [read_table(path) for path in sorted(folder.rglob("*.parquet"))]
-    found = [frame for frame in frames if frame is not None]
-    return pl.concat(found) if found else pl.DataFrame()
-
-
-def require_tables(folder: Path) -> pl.DataFrame:
-    r"""The tables of a study that has results.
-
-    Args:
-        folder: The folder of the study.
-
-    Returns:
-        One table, as in :func:`read_tables`.
-    """
-    frame = read_tables(folder)
-    if frame.is_empty():
-        raise _without_results(folder)
-    return frame
-
-
 def require_table(path: Path) -> pl.DataFrame:
     r"""The table of a study that has results, all of them in one file.
 
     Args:
         path: The path of the file, in the folder of the study.
-
-    Returns:
-        The table.
     """
     table = read_table(path)
     if table is None:
-        raise _without_results(path.parent)
+        raise without_results(path.parent)
     return table
 
 
-def _without_results(folder: Path) -> InputDataError:
+def without_results(folder: Path) -> InputDataError:
+    r"""The error of a study that has no results.
+
+    Args:
+        folder: The folder of the study.
+    """
     return InputDataError(
         f"Expected ``output`` to hold results of the study {folder.name!r}, but "
         f"{folder} has none."
@@ -213,7 +186,7 @@ def _find_fault(frame: pl.DataFrame, path: Path, study: str | None) -> str | Non
 
 
 def _has_columns(schema: pl.Schema) -> bool:
-    """Whether all columns of results are there, and only numbers beside them."""
+    """Whether all columns of results are there, and all other columns are numbers."""
     known = list(SCHEMA.items())
     columns = list(schema.items())
     further = {kind for _, kind in columns[len(known) :]}
@@ -281,18 +254,6 @@ def pack(folder: Path) -> Path:
     for other in set(folder.glob("*.parquet")) - {path}:
         other.unlink()
     return path
-
-
-def add_command(commands: Any) -> None:
-    r"""Add ``pack`` to the command line.
-
-    Args:
-        commands: The result of ``add_subparsers``.
-    """
-    parser = commands.add_parser("pack", help="put the results of a study in one file")
-    parser.add_argument("study", choices=list(STUDIES))
-    parser.add_argument("--output", type=Path, default=RESULTS)
-    parser.set_defaults(run=lambda given: print(pack(given.output / given.study)))
 
 
 def is_finished(folder: Path, task: Task) -> bool:

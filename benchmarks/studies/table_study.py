@@ -15,6 +15,7 @@ from pathlib import Path
 import polars as pl
 
 from benchmarks.studies import store
+from benchmarks.studies.job_tables import find_table, read_tables
 from benchmarks.studies.report_file import read_conclusions, write_sections
 
 #: The name of a job, unique in its study, and the function that computes its table.
@@ -30,7 +31,7 @@ def run_missing(folder: Path, jobs: Iterable[Job]) -> None:
     """
     for name, compute in jobs:
         path = store.result_path(folder, name, folder.name)
-        if store.read_table(path) is None:
+        if find_table(path) is None:
             store.save(compute(), path)
             print(f"{folder.name}: {name} is finished", flush=True)
 
@@ -48,7 +49,7 @@ def write_tables(
     Returns:
         The path of the Markdown file.
     """
-    first, *others = describe(store.require_tables(folder))
+    first, *others = describe(read_tables(folder))
     return write_sections(folder, [first, read_conclusions(folder), *others])
 
 
@@ -57,7 +58,7 @@ class TableStudy:
     r"""A study whose results are a table for each of several jobs.
 
     Attributes:
-        name: Its name, which is that of its folder and of its command.
+        name: Its name, which is also the name of its folder and of its command.
         shows: What it shows, in a few words.
         seeds: How many repetitions it has unless told otherwise.
         jobs: Its jobs, for a number of repetitions.

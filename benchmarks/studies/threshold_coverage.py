@@ -42,13 +42,13 @@ from botorch_binary_context.experiment.chooser import SEARCH
 from botorch_binary_context.experiment.estimates import num_sets
 from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.settings_checks import INFERENCES
-from botorch_binary_context.experiment.surrogate import last_scheduled_fit
 from botorch_binary_context.likelihoods import ProbitLikelihood
 from botorch_binary_context.models import (
     ApproximateMarginalLogLikelihood,
     AveragedGP,
 )
 from botorch_binary_context.models.mixed_gp import MixedGP
+from botorch_binary_context.models.schedule import should_learn
 from botorch_binary_context.rules import suggest
 
 NAME = "threshold-coverage"
@@ -125,7 +125,7 @@ def simulate(
         for n in range(first + 1, max(CHECKPOINTS) + 1):
             trial = suggest(model, space, str(settings.rule), SEARCH, seed=n)
             model = model.condition_on_observations(trial, answer(trial))
-            if last_scheduled_fit(n, first) == n:
+            if should_learn(n, first):
                 mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
                 fit_gpytorch_mll(mll)
                 model.eval()

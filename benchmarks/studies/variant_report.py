@@ -42,14 +42,18 @@ def final_regrets(analysis: Analysis) -> pl.DataFrame:
         A row for every ``function``, ``variant``, ``rule`` and ``seed``, of the
         functions that are complete.
     """
-    names = [variants.split(name) for name in analysis.functions]
-    kinds = {variant for _, variant in names}
-    whole = [f for f, _ in names if all((f, kind) in names for kind in kinds)]
+    found = [variants.VARIANTS[name] for name in analysis.functions]
+    kinds = {variant.kind for variant in found}
+    whole = [
+        variant.function
+        for variant in found
+        if all(variants.Variant(variant.function, kind) in found for kind in kinds)
+    ]
     table = pl.DataFrame(
         {
             "name": list(analysis.functions),
-            "function": [function for function, _ in names],
-            "variant": [variant for _, variant in names],
+            "function": [variant.function for variant in found],
+            "variant": [variant.kind for variant in found],
         }
     )
     ends = analysis.frame.filter(pl.col("iteration") == analysis.iterations)

@@ -11,7 +11,7 @@ other, and with 15 batches of four.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from benchmarks.studies import hyperparameters
 from benchmarks.studies.cases import (
@@ -35,7 +35,11 @@ from botorch_binary_context.goals import (
     WorstContext,
 )
 from botorch_binary_context.models import BinaryLaplaceGP
-from botorch_binary_context.problems import ThresholdContextProblem, make_objective
+from botorch_binary_context.problems import (
+    BENCHMARKS,
+    ThresholdContextProblem,
+    make_objective,
+)
 
 _CONTEXTS = [[REFERENCE_THRESHOLD, s] for s in CONDITIONS]
 #: The goals, by what they are for.
@@ -46,34 +50,46 @@ GOALS: dict[str, Goal] = {
 }
 #: The number of trials that are chosen at once.
 BATCH_SIZES = {"one by one": 1, "batches of 4": 4}
-SEPARATOR = ", "
 
 
-def name_all(functions: Iterable[str], variants: Iterable[str]) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Variant:
+    r"""A function under a condition.
+
+    Attributes:
+        function: The name of the function.
+        kind: The name of a goal or of a number of trials at once.
+    """
+
+    function: str
+    kind: str
+
+    @property
+    def name(self) -> str:
+        """Such as ``Levy, worst``."""
+        return f"{self.function}, {self.kind}"
+
+
+#: All variants by their names.
+VARIANTS = {
+    variant.name: variant
+    for function in BENCHMARKS
+    for variant in (Variant(function, kind) for kind in (*GOALS, *BATCH_SIZES))
+}
+
+
+def name_all(functions: Iterable[str], kinds: Iterable[str]) -> tuple[str, ...]:
     r"""The names of all variants of functions.
 
     Args:
         functions: The names of the functions.
-        variants: The names of the variants.
+        kinds: The names of the conditions.
 
     Returns:
         A name for each pair.
     """
-    kinds = list(variants)
-    return tuple(f"{name}{SEPARATOR}{kind}" for name in functions for kind in kinds)
-
-
-def split(name: str) -> tuple[str, str]:
-    r"""The function and the variant of a name.
-
-    Args:
-        name: One of :func:`name_all`.
-
-    Returns:
-        Their names.
-    """
-    function, _, variant = name.rpartition(SEPARATOR)
-    return function, variant
+    names = list(kinds)
+    return tuple(Variant(name, kind).name for name in functions for kind in names)
 
 
 def load_hyperparameters(name: str) -> Hyperparameters:
@@ -82,7 +98,7 @@ def load_hyperparameters(name: str) -> Hyperparameters:
     Args:
         name: The name of the variant.
     """
-    return hyperparameters.load(split(name)[0])
+    return hyperparameters.load(VARIANTS[name].function)
 
 
 def goal_case(name: str, fitted: Hyperparameters, seeds: int) -> Case:
@@ -93,12 +109,12 @@ def goal_case(name: str, fitted: Hyperparameters, seeds: int) -> Case:
         fitted: The hyperparameters of the function.
         seeds: Not used; all seeds have the same problem.
     """
-    function, goal = split(name)
+    variant = VARIANTS[name]
     return Case(
-        MovingOptimumProblem(make_objective(function), goal),
+        MovingOptimumProblem(make_objective(variant.function), variant.kind),
         lambda X, Y: BinaryLaplaceGP(X, Y, covar_module=moving_kernel(fitted).to(X)),
-        randomness=function,
-        goal=GOALS[goal],
+        randomness=variant.function,
+        goal=GOALS[variant.kind],
     )
 
 
@@ -108,7 +124,8 @@ def best_possible(name: str) -> float:
     Args:
         name: The name of the variant.
     """
-    return best_score(*split(name))
+    variant = VARIANTS[name]
+    return best_score(variant.function, variant.kind)
 
 
 def batch_case(name: str, fitted: Hyperparameters, seeds: int) -> Case:
@@ -119,9 +136,10 @@ def batch_case(name: str, fitted: Hyperparameters, seeds: int) -> Case:
         fitted: The hyperparameters of the function.
         seeds: The number of repetitions.
     """
-    function, size = split(name)
+    variant = VARIANTS[name]
     make = benchmark_case(
         lambda objective: ThresholdContextProblem(objective, slope=THRESHOLD_SLOPE),
         threshold_kernel,
     )
-    return replace(make(function, fitted, seeds), batch_size=BATCH_SIZES[size])
+    case = make(variant.function, fitted, seeds)
+    return replace(case, batch_size=BATCH_SIZES[variant.kind])

@@ -4,8 +4,10 @@ from botorch.exceptions import InputDataError
 from linear_operator import to_dense
 
 from benchmarks.studies.cases import multiplicative_kernel, threshold_kernel
-from benchmarks.studies.definitions import KG_FUNCTIONS, STUDIES, estimate_cost
+from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.hyperparameters import Hyperparameters
+from benchmarks.studies.study import estimate_cost
+from benchmarks.studies.tuned import KG_FUNCTIONS
 from botorch_binary_context.problems import BENCHMARKS
 from tests.benchmarks.studies.small_studies import stub_hyperparameters
 from tests.closeness import assert_all_close
@@ -35,6 +37,8 @@ class TestStudies:
             "fresh-duels-ep": (7, 34, 20),
             "fresh-threshold": (13, 34, 20),
             "fresh-threshold-ep": (7, 34, 20),
+            "fresh-refraction": (9, 8, 20),
+            "fresh-refraction-ep": (6, 8, 20),
             "fresh-refraction-anywhere": (3, 1, 100),
             "fresh-refraction-anywhere-ep": (3, 8, 100),
             "fresh-alternatives": (3, 6, 100),
@@ -42,6 +46,8 @@ class TestStudies:
         assert sizes == expected
         lengths = {name: study.iterations for name, study in STUDIES.items()}
         assert lengths.pop("refraction") == 260
+        assert lengths.pop("fresh-refraction") == 260
+        assert lengths.pop("fresh-refraction-ep") == 260
         assert lengths.pop("refraction-anywhere") == 150
         assert lengths.pop("refraction-steps") == 150
         assert lengths.pop("refraction-inference") == 100

@@ -9,31 +9,25 @@ import numpy as np
 import polars as pl
 import torch
 from gpytorch.kernels import ConstantKernel, MaternKernel, RBFKernel
-from linear_operator import to_dense
 from matplotlib.image import imread
 
 from benchmarks.__main__ import main
-from benchmarks.studies import refraction, store
+from benchmarks.studies import store
 from benchmarks.studies.acuity import trials_to_reach
 from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.experiment import SCHEMA, Task, make_case, run_task
+from benchmarks.studies.patient_models import MODELS, SURROGATES, TABLES
 from benchmarks.studies.refraction import (
-    SLOPES,
-    SURROGATES,
-    PaperSurrogate,
+    CASES,
+    PatientCase,
     draw_prescriptions,
-    draw_responses,
     load,
-    name_case,
-    parse_slope,
-    parse_surrogate,
+    name_cases,
 )
 from benchmarks.studies.report import write_report
 from benchmarks.studies.runner import run_study
 from botorch_binary_context import (
-    BinaryLaplaceGP,
     CombineParameters,
-    LaplaceMarginalLogLikelihood,
     LinearContextMean,
     SearchOptions,
     suggest,
@@ -52,67 +46,35 @@ def make_task(function: str, rule: str = "ucb-ald", iterations: int = 2) -> Task
     return Task(study, function, rule, 2, iterations, load(function))
 
 
-class TestSurrogates:
-    def test_names(self) -> None:
-        assert name_case(5, "paper") == "slope 5, paper"
-        for slope in SLOPES:
-            assert parse_slope(name_case(slope)) == slope
-            assert parse_slope(name_case(slope, "default")) == slope
-            assert parse_surrogate(name_case(slope, "default")) == "default"
-            assert parse_surrogate(name_case(slope)) == ""
-
-    def test_kernel_of_the_paper(self) -> None:
-        X = uniform(5, 3)
-        kernel = PaperSurrogate(4.0, 9.0, (0.5, 2.0)).covar_module()
-        scaled = X[:, 1:] / double([0.5, 2.0])
-        smooth = 9 * (-torch.cdist(scaled, scaled).square() / 2).exp()
-        assert_all_close(
-            to_dense(kernel(X)), 4 * X[:, :1] @ X[:, :1].T + smooth, atol=1e-12
+class TestNames:
+    def test_cases_are_found_by_their_names(self) -> None:
+        assert PatientCase(5, "paper").name == "slope 5, paper"
+        assert PatientCase(5).name == "slope 5"
+        for name, case in CASES.items():
+            assert case.name == name
+        assert name_cases((2, 8), ("power", "2 alternatives, peak")) == (
+            "slope 2, power",
+            "slope 2, 2 alternatives, peak",
+            "slope 8, power",
+            "slope 8, 2 alternatives, peak",
         )
+        for study in STUDIES.values():
+            if study.load is load:
+                assert set(study.functions) <= set(CASES)
 
-    def test_stored_for_every_slope(self) -> None:
-        fitted = [load(name_case(slope)) for slope in SLOPES]
-        for surrogate in fitted:
-            assert surrogate.outputscale > 0.1
-            assert all(1.0 < x < 20.0 for x in surrogate.lengthscales)
-        # A steeper function has a larger slope a priori.
-        variances = [surrogate.context_variance for surrogate in fitted]
-        assert variances[0] < variances[-1]
+    def test_a_name_is_the_same_model_in_all_tables(self) -> None:
+        for table in TABLES:
+            for name, model in table.items():
+                assert MODELS[name] is model
 
-    def test_stored_maximize_the_likelihood(self) -> None:
-        problem, fitted = RefractionProblem(5), load("slope 5")
-        kernel = fitted.covar_module()
-        X, Y = draw_responses(problem)
-        model = BinaryLaplaceGP(X, Y, covar_module=kernel)
-        mll = LaplaceMarginalLogLikelihood(model.likelihood, model)
-        mll.train()
-        value: Any = mll(model(*model.train_inputs), model.train_targets)
-        value.backward()
-        gradients = [p.grad for p in kernel.parameters() if p.grad is not None]
-        assert len(gradients) == 3
-        assert max(float(g.abs().max()) for g in gradients) < 1e-4
 
-    def test_fit(self) -> None:
-        with TemporaryDirectory() as directory:
-            path = Path(directory) / "refraction.json"
-            with (
-                mock.patch.object(refraction, "NUM_RESPONSES", 40),
-                mock.patch.object(refraction, "SLOPES", (5,)),
-            ):
-                main(["refraction-hyperparameters", "--output", str(path)])
-            with mock.patch.object(refraction, "PATH", path):
-                fitted = load("slope 5")
-        assert fitted.context_variance > 0.0
-        assert len(fitted.lengthscales) == 2
-
+class TestCases:
     def test_prescriptions(self) -> None:
         drawn = draw_prescriptions(40)
         assert torch.equal(drawn[:3], draw_prescriptions(3))
         assert bool((drawn.abs() <= 3.0).all())
         assert float(drawn.std(dim=0).min()) > 1.0
 
-
-class TestCases:
     def test_centered(self) -> None:
         case = make_case(make_task("slope 3"))
         assert isinstance(case.problem, RefractionProblem)
@@ -121,7 +83,7 @@ class TestCases:
         assert case.refits == frozenset()
 
     def test_same_randomness_for_all_surrogates(self) -> None:
-        cases = [make_case(make_task(name_case(5, name))) for name in SURROGATES]
+        cases = [make_case(make_task(PatientCase(5, name).name)) for name in SURROGATES]
         assert len({case.randomness for case in cases}) == 1
         for case in cases:
             assert isinstance(case.problem, RefractionProblem)
@@ -132,7 +94,7 @@ class TestCases:
         far, smooth = {"paper", "level"}, {"paper", "level", "size", "robust"}
         guessing, learning = {"default", "power"}, {"learned", "default", "power"}
         for name, surrogate in SURROGATES.items():
-            case = make_case(make_task(name_case(5, name)))
+            case = make_case(make_task(PatientCase(5, name).name))
             low, high = case.problem.space.bounds
             X = torch.lerp(low, high, uniform(2, 5, 3))
             model: Any = case.model(X, (X[..., :1] > 0.5).double())
@@ -155,7 +117,7 @@ class TestCases:
 
     def test_every_surrogate_runs(self) -> None:
         for name in SURROGATES:
-            frame = run_task(make_task(name_case(5, name), iterations=5))
+            frame = run_task(make_task(PatientCase(5, name).name, iterations=5))
             assert frame.schema == REFRACTION_SCHEMA
             problem = RefractionProblem()
             lens = torch.tensor(frame.select("sphere", "cylinder").to_numpy())
@@ -170,7 +132,7 @@ class TestCases:
         assert found == [3, SearchOptions().num_restarts]
 
     def test_learning(self) -> None:
-        task = make_task(name_case(5, "default"), iterations=5)
+        task = make_task(PatientCase(5, "default").name, iterations=5)
         with mock.patch("benchmarks.studies.experiment.fit_gpytorch_mll") as fit:
             run_task(task)
         assert fit.call_count == 1  # at ten trials
