@@ -43,9 +43,10 @@ from botorch_binary_context.experiment.stopping import (
     Stop,
     measure_progress,
 )
-from botorch_binary_context.experiment.surrogate import Surrogate, last_scheduled_fit
+from botorch_binary_context.experiment.surrogate import Surrogate
 from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.models.schedule import last_scheduled_fit
 
 # The number of times a question is recomputed because others have asked meanwhile.
 MAX_REPEATS = 1

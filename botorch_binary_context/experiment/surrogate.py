@@ -41,30 +41,9 @@ from botorch_binary_context.models.population import PopulationMean
 #: Hyperparameters by their names.
 Hyperparameters = Mapping[str, float | Sequence[float]]
 
-MIN_FIT = 5
 # The limits of fixed hyperparameters, in the units of the box.
 MIN_HYPERPARAMETER = 1e-6
 MAX_HYPERPARAMETER = 1e6
-
-
-def last_scheduled_fit(num_answers: int, first: int) -> int | None:
-    r"""The last scheduled time to learn hyperparameters, if there was one.
-
-    They are learned anew whenever the number of answers has grown by a tenth.
-
-    Args:
-        num_answers: The number of answers now.
-        first: The number of answers at which to learn first; at least five are used.
-
-    Returns:
-        The number of answers to learn from, or None if there are too few.
-    """
-    due = None
-    following = max(first, MIN_FIT)
-    while following <= num_answers:
-        due = following
-        following = following + -(-following // 10)
-    return due
 
 
 class Surrogate:
@@ -102,7 +81,7 @@ class Surrogate:
             trials: The trials, in the order of their answers.
 
         Returns:
-            A tensor like that of :meth:`rows`.
+            A tensor like the result of :meth:`rows`.
         """
         X = self.rows(trials)
         return X if self.settings.drift is None else date_answers(X)
@@ -294,7 +273,7 @@ class Surrogate:
 
 
 def own_mean(model: LatentGP) -> Any:
-    r"""The mean of a model, without that of earlier subjects.
+    r"""The mean of a model, without the mean of earlier subjects.
 
     Args:
         model: The model.
@@ -312,7 +291,7 @@ def _drift_kernels(kernel: Module) -> list[Module]:
 
 def _drop_hooks(model: Module) -> None:
     """Let a model be freed as soon as it is not needed. GPyTorch's modules have a hook
-    that refers to themselves, so their matrices would stay until the garbage
+    that refers to themselves, so their matrices would stay until the next garbage
     collection.
     """
     for module in model.modules():

@@ -24,8 +24,9 @@ from botorch_binary_context.models.preference_gp import (
     PreferenceGP,
     PreferenceLaplaceGP,
 )
-from botorch_binary_context.models.psychometric import psychometric_gp, should_learn
+from botorch_binary_context.models.psychometric import psychometric_gp
 from botorch_binary_context.models.rating_gp import RatingGP
+from botorch_binary_context.models.schedule import should_learn
 
 __all__ = [
     "ApproximateMarginalLogLikelihood",

@@ -156,24 +156,3 @@ def _check_space(space: ContextSpace, train_X: Tensor) -> None:
             f"Expected ``train_X`` to have the {space.dim} columns of ``space``, but "
             f"got shape {list(train_X.shape)}."
         )
-
-
-def should_learn(num_trials: int) -> bool:
-    r"""Whether to learn hyperparameters after this many trials.
-
-    Learn after 10 trials, then every 5 trials up to 30, every 10 up to 60, and every 15
-    from there on.
-
-    Args:
-        num_trials: The number of trials so far.
-
-    Returns:
-        Whether to learn.
-
-    Example:
-        >>> if should_learn(model.train_targets.shape[-1]):
-        >>>     mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
-        >>>     fit_gpytorch_mll(mll)
-    """
-    interval = 5 if num_trials <= 30 else 10 if num_trials <= 60 else 15
-    return num_trials >= 10 and num_trials % interval == 0

@@ -27,7 +27,6 @@ from botorch_binary_context.experiment.chooser import Chooser
 from botorch_binary_context.experiment.conditions import Conditions
 from botorch_binary_context.experiment.surrogate import (
     Surrogate,
-    last_scheduled_fit,
 )
 from botorch_binary_context.likelihoods.rates import RATE_PRIOR
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
@@ -76,23 +75,11 @@ def evidence(maker: Surrogate, trials: list[Trial], values: Any) -> float:
     return mll(model(*model.train_inputs), model.train_targets).item()
 
 
-def test_schedule() -> None:
-    """Anew whenever the number of answers has grown by a tenth."""
-    due = [last_scheduled_fit(n, first=8) for n in range(150)]
-    assert due[:8] == [None] * 8
-    scheduled = sorted({n for n in due if n is not None})
-    assert scheduled[:5] == [8, 9, 10, 11, 13]
-    assert all(
-        b == -(-11 * a // 10) for a, b in zip(scheduled, scheduled[1:], strict=False)
-    )
-    assert all(d is None or d <= n < 1.1 * d + 1 for n, d in enumerate(due))
-    assert last_scheduled_fit(4, first=0) is None
-    assert last_scheduled_fit(5, first=0) == 5
-
-
 class TestModel:
     @every_kind
-    def test_data(self, settings: Settings) -> None:
+    def test_data_are_the_encoded_trials_and_their_outcomes(
+        self, settings: Settings
+    ) -> None:
         maker, trials = Surrogate(settings), make_trials(settings, 6)
         model = maker.model(trials, {}, snap_contexts=True)
         two = settings.feedback.functional.num_rows == 2
@@ -108,7 +95,7 @@ class TestModel:
         model = Surrogate(settings).model([], {}, snap_contexts=True)
         assert model.train_targets.shape == (0,)
 
-    def test_rates(self) -> None:
+    def test_guess_rate_is_that_of_the_feedback(self) -> None:
         settings = Settings.from_dict(
             {**pass_fail().to_dict(), "feedback": {"guess_rate": 0.25}}
         )
@@ -127,7 +114,7 @@ class TestModel:
         assert learned.lapse_rate.item() == pytest.approx(0.07)
         assert learned.guess_rate == 0.1
 
-    def test_levels(self) -> None:
+    def test_model_that_chooses_knows_only_levels(self) -> None:
         """The model that chooses knows only levels, the one that predicts all."""
         settings = pass_fail(MIXED)
         maker, trials = Surrogate(settings), make_trials(settings, 12)
@@ -141,7 +128,9 @@ class TestModel:
         assert mean(row, False) > mean(nearest, False) + 1e-3  # less noise is easier
 
     @pytest.mark.parametrize("harder", ["up", "down", None])
-    def test_direction(self, harder: str | None) -> None:
+    def test_harder_contexts_have_lower_means_before_any_answer(
+        self, harder: str | None
+    ) -> None:
         """What is known of the context is so before any answer."""
         context = Context("noise", 2.0, low=0.0, high=4.0, harder=harder)
         settings = pass_fail(NamedSpace(CONTINUOUS.parameters, [context]))
@@ -160,7 +149,7 @@ class TestModel:
 
 class TestHyperparameters:
     @every_kind
-    def test_set(self, settings: Settings) -> None:
+    def test_fixed_values_overrule_learned_ones(self, settings: Settings) -> None:
         """Learned ones give way to those that the user has fixed."""
         fixed = Settings.from_dict(
             {**settings.to_dict(), "hyperparameters": {"outputscale": 3.0}}
@@ -195,7 +184,9 @@ class TestHyperparameters:
             ({"correlation": 1.5}, "'correlation' .* but got 1.5; .* below 1"),
         ],
     )
-    def test_errors(self, values: Any, message: str) -> None:
+    def test_refuses_unknown_names_and_wrong_values(
+        self, values: Any, message: str
+    ) -> None:
         space = MIXED if "correlation" in values else CONTINUOUS
         with pytest.raises(InputDataError, match=message):
             Surrogate(pass_fail(space, hyperparameters=values))
@@ -249,7 +240,9 @@ class TestFit:
     @pytest.mark.parametrize(
         "error", [ModelFittingError("all attempts failed"), RuntimeError("singular")]
     )
-    def test_failure(self, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def test_failure_warns_and_nothing_is_learned(
+        self, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
         def fail(mll: Any) -> None:
             raise error
 

@@ -18,7 +18,6 @@ from botorch_binary_context import (
     LaplaceMarginalLogLikelihood,
     psychometric_gp,
     recommend,
-    should_learn,
     suggest,
 )
 from botorch_binary_context.models.coordinates import (
@@ -50,7 +49,7 @@ def patient_model(n: int, **kwargs: Any) -> BinaryGP:
 
 
 class TestPrior:
-    def test_kernel(self) -> None:
+    def test_kernel_equals_its_formula(self) -> None:
         X = uniform(5, 3)
         kernel = psychometric_covar_module(3, [0], torch.Size()).double()
         r = 5**0.5 * torch.cdist(X[:, 1:], X[:, 1:]) / 0.4
@@ -65,7 +64,7 @@ class TestPrior:
             found = kernel.base_kernel.kernels[0].base_kernel.lengthscale
             assert_all_close(found, torch.full((1, num_parameters), expected))
 
-    def test_coordinates(self) -> None:
+    def test_coordinates_of_contexts_are_centered(self) -> None:
         transform = center_contexts(SPACE)
         corners = double([[-1.0, -4.0, -4.0], [2.0, 4.0, 4.0], [0.5, 0.0, 0.0]])
         expected = double([[-1.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.5, 0.5]])
@@ -85,7 +84,7 @@ class TestPrior:
             assert_all_close(model.posterior(X).mean.squeeze(-1), expected)
         assert suggest(model, SPACE, seed=0).shape == (1, 3)
 
-    def test_rates(self) -> None:
+    def test_rates_are_passed_to_the_likelihood(self) -> None:
         model = patient_model(5, guess_rate=0.25, lapse_rate=0.01)
         assert model.likelihood.guess_rate == 0.25
         assert model.likelihood.lapse_rate == 0.01
@@ -145,11 +144,6 @@ class TestLearning:
         acuity = -problem.score(recommend(model, SPACE))
         assert acuity.item() < 0.1
 
-    def test_schedule(self) -> None:
-        found = [n for n in range(160) if should_learn(n)]
-        expected = [10, 15, 20, 25, 30, 40, 50, 60, 75, 90, 105, 120, 135, 150]
-        assert found == expected
-
 
 class TestSurroundings:
     def test_single_precision(self) -> None:
@@ -160,7 +154,7 @@ class TestSurroundings:
             model = psychometric_gp(X, Y, space)
         assert model.posterior(X).mean.dtype == torch.float
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         X = trials(5)
         Y = (X[:, :1] > 0.5).double()
         with RequireDevice():
@@ -168,7 +162,7 @@ class TestSurroundings:
 
 
 class TestCombinations:
-    def test_coordinates(self) -> None:
+    def test_coordinates_equal_the_power_vector_by_hand(self) -> None:
         X = trials(7)
         found = CombineParameters(SPACE, POWER_VECTOR)(X)
         sphere, cylinder = X[:, 1], X[:, 2]
@@ -194,7 +188,7 @@ class TestCombinations:
         shift = double([0.0, 0.5, 0.5])
         assert_all_close(found, center_contexts(SPACE)(X) - shift)
 
-    def test_untransform(self) -> None:
+    def test_untransform_inverts_the_transform(self) -> None:
         transform, X = CombineParameters(SPACE, POWER_VECTOR), trials(2, 7)
         assert_all_close(transform.untransform(transform(X)), X)
 
@@ -227,7 +221,7 @@ class TestCombinations:
             with pytest.raises(InputDataError, match="``combinations``.*2 x 2"):
                 CombineParameters(SPACE, wrong)
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         X = trials(5)
         Y = (X[:, :1] > 0.5).double()
         with RequireDevice():
