@@ -26,8 +26,10 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-9s %s\n", $$1, $$2 }' \
 		$(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## Run a short optimization and show what it finds
-	$(BIN)/python -m botorch_binary_context.demo $(ARGS)
+demo: $(INSTALLED) ## Examine a simulated patient and draw what is found
+	@rm -rf build/demo && mkdir -p build/demo
+	$(BIN)/binary-context demo build/demo/eye.journal $(ARGS)
+	$(BIN)/binary-context plot build/demo/eye.journal build/demo/eye.png
 
 test: $(INSTALLED) $(PEERS) ## Run the tests; ARGS goes to pytest: ARGS="-k probit -x"
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)

@@ -1,7 +1,9 @@
 """Draw the picture of the README: what ``make picture`` runs.
 
-It shows the simulated patient of ``make demo``: which letters tell something about a
-lens, and how much choosing them helps. Its text is large enough for a phone.
+It shows which letters tell something about a lens, and how much sooner a simulated
+patient has a good one if such letters are chosen. All repetitions of the examination
+are one batched model, which is not tuned on the patient. The text is large enough for a
+phone.
 """
 
 from __future__ import annotations
@@ -10,20 +12,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from botorch.fit import fit_gpytorch_mll
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from torch import Tensor
+from tqdm import tqdm
 
-from botorch_binary_context.demo import (
-    AFTER,
-    NAMES,
-    RULES,
-    Examination,
-    examine,
+from botorch_binary_context import (
+    ApproximateMarginalLogLikelihood,
+    psychometric_gp,
+    recommend,
+    should_learn,
+    suggest,
 )
 from botorch_binary_context.plotting import plot_best_so_far
-from botorch_binary_context.problems import RefractionProblem
+from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 from botorch_binary_context.problems.refraction import LETTER_SIZES
 
+PRESCRIPTION = (-2.25, 1.5)
+RULES = {"ts-ald": "letter size chosen", "ts-random": "letter size at random"}
+FIRST_TRIALS = 5
 PATH = Path(__file__).parents[1] / "docs" / "_static" / "idea.png"
 REPETITIONS = 10
 ITERATIONS = 75
@@ -31,6 +39,30 @@ ITERATIONS = 75
 OPEN = (0.15, 0.9)
 LENSES = {"a good lens": (0.3, 0.0), "a poor lens": (2.5, 0.0)}
 COLORS = ("tab:green", "tab:purple")
+
+
+def examine(rule: str, repetitions: int, iterations: int) -> Tensor:
+    """The acuity of the recommended lens after each trial, one row a repetition."""
+    patient = RefractionProblem(prescription=PRESCRIPTION)
+    space = patient.space
+    torch.manual_seed(0)
+    shape = (repetitions, FIRST_TRIALS, space.dim)
+    first = torch.lerp(*space.bounds, torch.rand(shape, dtype=torch.double))
+    model = psychometric_gp(
+        first,
+        patient.observe(first),
+        space,
+        guess_rate=float(patient.likelihood.guess_rate),
+        combinations=POWER_VECTOR,
+    )
+    acuity = []
+    for i in tqdm(range(iterations), desc=f"{RULES[rule]:<21}", unit="trial"):
+        trial = suggest(model, space, rule)
+        model = model.condition_on_observations(trial, patient.observe(trial))
+        if should_learn(FIRST_TRIALS + i + 1):
+            fit_gpytorch_mll(ApproximateMarginalLogLikelihood(model.likelihood, model))
+        acuity.append(-patient.score(recommend(model, space)))
+    return torch.stack(acuity, dim=-1)
 
 
 def draw_letters(ax: Any) -> None:
@@ -48,27 +80,27 @@ def draw_letters(ax: Any) -> None:
         ax.axvspan(size[is_open][0], size[is_open][-1], color=color, alpha=0.15)
     ax.text(-1.05, 0.08, "misread:\nno news", va="bottom")
     ax.text(1.98, 0.94, "read:\nno news", ha="right", va="top")
-    ax.set(xlabel=NAMES[0], ylabel="chance of reading the letter")
+    ax.set(xlabel="letter size (logMAR)", ylabel="chance of reading the letter")
     ax.set_title("Only some letters tell …")
 
 
-def draw_acuity(ax: Any, examinations: dict[str, Examination]) -> None:
+def draw_acuity(ax: Any, acuities: dict[str, Tensor]) -> None:
     """The acuity with the lens that is inferred to be best."""
-    for rule, examination in examinations.items():
-        plot_best_so_far(examination.acuity, label=RULES[rule], ax=ax)
+    for rule, acuity in acuities.items():
+        plot_best_so_far(acuity, label=RULES[rule], ax=ax)
     ax.set(ylabel="acuity (logMAR)", ylim=(0.0, None))
-    ax.set(xlabel=AFTER)
+    ax.set(xlabel=f"trial after the first {FIRST_TRIALS}")
     ax.set_title("… and choosing them helps")
 
 
 def main() -> None:
     """Examine the patient and draw the picture."""
-    examinations = {rule: examine(rule, REPETITIONS, ITERATIONS) for rule in RULES}
+    acuities = {rule: examine(rule, REPETITIONS, ITERATIONS) for rule in RULES}
     with rc_context({"font.size": 14, "axes.titlesize": 15, "lines.linewidth": 2.5}):
         figure = Figure(figsize=(9, 4.2), layout="constrained")
         letters, acuity = figure.subplots(1, 2)
         draw_letters(letters)
-        draw_acuity(acuity, examinations)
+        draw_acuity(acuity, acuities)
         figure.savefig(PATH, dpi=130)
     print(f"Picture: {PATH}")
 

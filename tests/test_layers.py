@@ -26,7 +26,7 @@ LAYERS = (
     ("feasibility", "trials"),
     ("rules",),
     ("optima", "plotting", "problems"),
-    ("demo", "experiment"),
+    ("experiment",),
     ("exports",),
     ("ax", "integrations", "web"),
     ("cli",),

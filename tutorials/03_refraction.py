@@ -255,7 +255,7 @@ for label, acuity in (("chosen", vectors), ("at random", at_random)):
 #
 # ## Where to go next
 #
-# - `make demo` is a short version of this with a progress bar.
+# - `make demo` examines such a patient trial by trial.
 # - The studies `refraction`, `refraction-anywhere` and `refraction-steps` compare rules
 #   and surrogates for many slopes and patients; their reports are in
 #   `benchmarks/results`.
