@@ -36,9 +36,9 @@ from botorch_binary_context.models.defaults import (
     LENGTHSCALE,
     OFFSET_VARIANCE,
     OUTPUTSCALE,
-    PEAK_OUTPUTSCALE,
     binary_covar_module,
     default_covar_module,
+    deviation_covar_module,
     draw_peaks,
     offset_covar_module,
     psychometric_covar_module,
@@ -46,7 +46,7 @@ from botorch_binary_context.models.defaults import (
 )
 from botorch_binary_context.models.pooled import pooled_covar_module
 from botorch_binary_context.models.psychometric import SLOPE_MEDIAN, SLOPE_SPREAD
-from botorch_binary_context.peaks import PeakKernel, PeakMean
+from botorch_binary_context.peaks import PeakMean, Peaks
 
 SINGLE = torch.Size()
 DRIFT_VARIANCE = 4.0  # of the part of the offset that changes
@@ -78,15 +78,16 @@ def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDi
     elif settings.kernel == "product":
         kernel = _product(settings, batch_shape)
     else:
-        additive = _additive(settings, batch_shape)
+        peaks = _expected_peaks(settings)
+        additive = _additive(settings, batch_shape, peaks)
         kernel = additive
         if settings.kernel == "multiplicative":
             contexts = additive.context_dims
             kernel = MultiplicativeContextKernel(additive.base_kernel, contexts)
         else:
             mean = _context_mean(settings, additive, batch_shape)
-            if settings.priors == "peak":
-                mean = _expect_peak(settings, additive, mean)
+            if peaks is not None:
+                mean = PeakMean(peaks, mean, _parameter_columns(settings))
     if settings.drift is not None:
         offset = offset_covar_module(DRIFT_VARIANCE, batch_shape)
         kernel = DriftKernel(kernel, offset, settings.drift)
@@ -108,8 +109,10 @@ def _without_contexts(settings: Settings, batch_shape: torch.Size) -> Kernel:
     return AdditiveKernel(kernel, offset)
 
 
-def _additive(settings: Settings, batch_shape: torch.Size) -> AdditiveContextKernel:
-    """``θ s s' + k(x,x') + constant``."""
+def _additive(
+    settings: Settings, batch_shape: torch.Size, peaks: Peaks | None
+) -> AdditiveContextKernel:
+    """``θ s s' + k(x,x') + constant``; ``k`` deviates from the peaks, if there are."""
     columns = settings.encoder().columns
     m = len(settings.space.contexts)
     if settings.priors == "separate":
@@ -119,9 +122,7 @@ def _additive(settings: Settings, batch_shape: torch.Size) -> AdditiveContextKer
     if columns.num_parameters:
         lengthscale = widen(LENGTHSCALE, columns.num_parameters)
         rough = pooled_covar_module(columns, MaternKernel, lengthscale, batch_shape)
-        expects_peak = settings.priors == "peak"
-        outputscale = PEAK_OUTPUTSCALE if expects_peak else OUTPUTSCALE
-        base = scale_covar_module(rough, outputscale) + base
+        base = deviation_covar_module(rough, peaks) + base
     kernel = AdditiveContextKernel(base, range(m))
     is_wide = settings.priors == "wide"
     kernel.context_variance = WIDE_CONTEXT_VARIANCE if is_wide else CONTEXT_VARIANCE
@@ -129,22 +130,25 @@ def _additive(settings: Settings, batch_shape: torch.Size) -> AdditiveContextKer
     return kernel
 
 
-def _expect_peak(settings: Settings, kernel: AdditiveContextKernel, mean: Mean) -> Mean:
-    """Add the covariance of one peak to a kernel, and its mean to another."""
-    encoder = settings.encoder()
-    space = encoder.context_space
+def _expected_peaks(settings: Settings) -> Peaks | None:
+    """Where the one peak may be, if one is expected, in the model's coordinates."""
+    if settings.priors != "peak":
+        return None
+    space = settings.encoder().context_space
     coordinates = make_coordinates(settings, snap_contexts=False)
-    first = len(settings.space.contexts)
-    columns = range(first, first + encoder.columns.num_columns)
+    columns = _parameter_columns(settings)
 
     def transform(points: Tensor) -> Tensor:
         rows = space.at_reference(points)
         rows = rows if coordinates is None else coordinates(rows)
         return rows[..., columns.start : columns.stop]
 
-    peaks = draw_peaks(space.parameter_bounds, transform)
-    kernel.base_kernel = kernel.base_kernel + PeakKernel(peaks)
-    return PeakMean(peaks, mean, columns)
+    return draw_peaks(space.parameter_bounds, transform)
+
+
+def _parameter_columns(settings: Settings) -> range:
+    first = len(settings.space.contexts)
+    return range(first, first + settings.encoder().columns.num_columns)
 
 
 def _context_mean(
