@@ -2,7 +2,7 @@ r"""
 The JSON schema of settings, generated from their classes, for editors of TOML files.
 
 The package contains it as ``settings.schema.json``. After a change of the classes,
-``python -m botorch_binary_context.experiment.json_schema`` writes it again.
+``python -m scripts.write_settings_schema`` writes it again.
 """
 
 from __future__ import annotations
@@ -46,11 +46,7 @@ _ATTRIBUTE = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def settings_schema() -> Schema:
-    r"""The schema of a TOML file of settings.
-
-    Returns:
-        A JSON schema.
-    """
+    r"""The schema of a TOML file of settings."""
     rules = sorted({rule for kind in FEEDBACKS.values() for rule in kind().rules})
     schema = _table(Settings, leave_out=("space", "feedback", *SETTING_TABLES))
     schema["properties"] |= {
@@ -148,16 +144,12 @@ def _value(hint: Any) -> Schema:
 
 
 def to_text(schema: Schema) -> str:
-    r"""A schema as the file has it.
+    r"""A schema as the text of its file.
 
     Args:
         schema: The schema.
 
     Returns:
-        Its text.
+        JSON with an indent of two spaces and a line break at the end.
     """
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-
-
-if __name__ == "__main__":
-    PATH.write_text(to_text(settings_schema()), encoding="utf-8")

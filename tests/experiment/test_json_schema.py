@@ -58,11 +58,11 @@ def is_valid(value: Any, schema: dict[str, Any]) -> bool:
 
 
 def test_file_is_up_to_date() -> None:
-    """If not: python -m botorch_binary_context.experiment.json_schema."""
+    """If not: python -m scripts.write_settings_schema."""
     assert PATH.read_text(encoding="utf-8") == to_text(settings_schema())
 
 
-def test_keys() -> None:
+def test_schema_has_the_keys_of_settings() -> None:
     schema = settings_schema()
     assert set(schema["properties"]) == set(KEYS)
     kinds = schema["properties"]["parameters"]["items"]["oneOf"]
@@ -103,7 +103,9 @@ def test_settings_are_valid(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_example(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+def test_every_example_makes_an_experiment_but_replaces_no_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
     config, journal = tmp_path / f"{name}.toml", tmp_path / "journal"
     assert main(["new", "--example", name, str(config)]) == 0
     assert capsys.readouterr().out == f"Made {config}.\n"
