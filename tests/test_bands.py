@@ -19,7 +19,7 @@ from tests.tensors import uniform
 
 
 class TestLatentBand:
-    def test_moments(self) -> None:
+    def test_band_is_the_mean_and_two_deviations(self) -> None:
         model, X = random_model(BinaryLaplaceGP, 8, 2), uniform(5, 2)
         with torch.no_grad():
             band, posterior = latent_band(model, X, 2.0), latent(model, X)
@@ -44,7 +44,7 @@ class TestProbabilityBand:
         for bound, level in ((band.low, 1 - one_deviation), (band.high, one_deviation)):
             assert_all_close(bound, samples.quantile(level, dim=0), atol=5e-3)
 
-    def test_duels(self) -> None:
+    def test_duels_have_the_band_of_the_difference(self) -> None:
         model = random_model(PreferenceLaplaceGP, 8, 2)
         duels = uniform(4, 2, 2)
         with torch.no_grad():
@@ -105,7 +105,7 @@ class TestThresholdBand:
             coarse = threshold_band(model, self.line(model, 5), 0.0, 0.0).center
         assert_all_close(fine / 400, coarse / 4, atol=1e-9)
 
-    def test_never(self) -> None:
+    def test_levels_never_reached_have_infinite_thresholds(self) -> None:
         model = self.model()
         line = self.line(model, 5)
         with torch.no_grad():

@@ -52,7 +52,7 @@ def test_perfect_correlation() -> None:
     torch.testing.assert_close(opposite, left, rtol=0, atol=1e-15)
 
 
-def test_covariance() -> None:
+def test_covariance_equals_mpmath_even_where_it_is_tiny() -> None:
     """Where it is tiny, too, and on both sides of where the method changes."""
     for h, k, rho in itertools.product([-1.3, 2.5], [0.4], CORRELATIONS):
         found = float(probit_covariance(double(h), double(k), double(rho)))
@@ -71,7 +71,7 @@ def test_variance_is_the_covariance_with_itself() -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-14)
 
 
-def test_gradients() -> None:
+def test_gradients_of_cdf_and_covariance_equal_finite_differences() -> None:
     rho = double([-0.95, -0.3, 0.0, 0.6, 0.97])
     h, k = double([0.3, -1.0, 0.5, 2.0, 0.4]), double([0.2, 0.6, -0.4, 1.0, 0.9])
     arguments = tuple(t.requires_grad_() for t in (h, k, rho))

@@ -29,7 +29,7 @@ def kernel(batch_shape: torch.Size = torch.Size()) -> CategoryKernel:  # noqa: B
     return made
 
 
-def test_correlations() -> None:
+def test_equal_values_count_one_and_others_the_correlation() -> None:
     """Equal values count 1, others the correlation of the variable."""
     X = rows()
     same = [X[:, :3] @ X[:, :3].T, X[:, 3:] @ X[:, 3:].T]
@@ -56,7 +56,7 @@ def test_as_a_factor() -> None:
     torch.testing.assert_close(covariance(product.double(), X[:1], X[1:]), expected)
 
 
-def test_batches() -> None:
+def test_batches_of_kernels_equal_one() -> None:
     made = kernel(torch.Size([4]))
     assert made.correlation.shape == (4, 2)
     X = rows().expand(4, 6, 5)
@@ -74,6 +74,6 @@ def test_batches() -> None:
         (([3], torch.Size(), [0, 1]), "``active_dims`` to be 3 columns, .* but got 2"),
     ],
 )
-def test_errors(arguments: tuple, message: str) -> None:
+def test_refuses_wrong_sizes_and_columns(arguments: tuple, message: str) -> None:
     with pytest.raises(InputDataError, match=message):
         CategoryKernel(*arguments)

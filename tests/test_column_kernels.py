@@ -37,7 +37,7 @@ def subjects(n: int) -> Tensor:
 
 
 class TestKernels:
-    def test_subjects(self) -> None:
+    def test_same_subject_adds_a_kernel_of_its_own(self) -> None:
         X = subjects(7)
         kernel = SubjectKernel(smooth(2.0), smooth(0.5), num_subjects=3).double()
         base = matrix_of(smooth(1.0), X[:, :1])
@@ -46,7 +46,7 @@ class TestKernels:
         assert_all_close(kernel(X).to_dense(), (2 + 0.5 * same) * base)
         assert_all_close(kernel(X, diag=True), torch.full((7,), 2.5).double())
 
-    def test_drift(self) -> None:
+    def test_drift_decays_with_the_time_between(self) -> None:
         X = uniform(7, 3)
         kernel = DriftKernel(smooth(2.0), smooth(0.5), timescale=0.3, column=1).double()
         base = matrix_of(smooth(1.0), X[:, [0, 2]])
@@ -54,7 +54,7 @@ class TestKernels:
         assert_all_close(matrix_of(kernel, X), (2 + 0.5 * decay) * base)
         assert_all_close(kernel.timescale.item(), 0.3)
 
-    def test_batches(self) -> None:
+    def test_batch_equals_a_loop(self) -> None:
         X = uniform(4, 5, 2)
         kernel = DriftKernel(smooth(2.0, (4,)), smooth(0.5, (4,)), 0.3).double()
         single = DriftKernel(smooth(2.0), smooth(0.5), 0.3).double()
@@ -62,7 +62,7 @@ class TestKernels:
         for i in range(4):
             assert_all_close(matrix_of(kernel, X)[i], matrix_of(single, X[i]))
 
-    def test_float(self) -> None:
+    def test_single_precision_stays_single(self) -> None:
         kernel = SubjectKernel(smooth(2.0), smooth(0.5), 3).float()
         assert matrix_of(kernel, subjects(4).float()).dtype == torch.float32
 
@@ -115,7 +115,7 @@ class TestOneSubject:
                 assert float(trial[0, 1]) == subject
                 model.condition_on_observations(trial, torch.ones_like(trial[:, :1]))
 
-    def test_box(self) -> None:
+    def test_held_column_becomes_a_context_within_the_box(self) -> None:
         space = ContextSpace(
             double([[0.0, 1.0, 0.0], [1.0, 5.0, 9.0]]), [1], reference_context=[2.0]
         )

@@ -33,7 +33,9 @@ def spaces(draw: DrawFn) -> tuple[ContextSpace, list[int], Tensor]:
 
 
 class TestNormalizeContextDims:
-    def test_columns(self, subtests: pytest.Subtests) -> None:
+    def test_columns_are_sorted_and_counted_from_the_front(
+        self, subtests: pytest.Subtests
+    ) -> None:
         for given_, expected in (
             ([], ()),
             ([0], (0,)),
@@ -57,7 +59,7 @@ class TestNormalizeContextDims:
             ):
                 normalize_context_dims(columns, 4)
 
-    def test_repeated(self, subtests: pytest.Subtests) -> None:
+    def test_refuses_repeated_columns(self, subtests: pytest.Subtests) -> None:
         for columns in ([1, 1], [3, -1]):
             message = (
                 r"Expected ``context_dims`` to name each column once, but got "
@@ -146,7 +148,7 @@ class TestContextSpace:
         assert parameters.grad.tolist() == [1.0, 3.0, 4.0]
         assert context.grad.tolist() == [2.0]
 
-    def test_to(self) -> None:
+    def test_to_converts_the_tensors_and_keeps_the_original(self) -> None:
         space = ContextSpace(double(BOUNDS), [3, 0], [2.5, 0.5])
         single = space.to(torch.zeros(1, dtype=torch.float))
         assert single.bounds.dtype == torch.float
@@ -164,7 +166,7 @@ class TestContextSpace:
                 value, rel=0, abs=0.5e-6
             )
 
-    def test_repr(self) -> None:
+    def test_repr_shows_bounds_columns_and_reference(self) -> None:
         space = ContextSpace(double(BOUNDS), [-1, 0], [2.5, 0.5])
         assert (
             repr(space) == f"ContextSpace(bounds={BOUNDS}, context_dims=[0, 3], "
@@ -204,7 +206,7 @@ class TestContextSpace:
         assert both == list(range(space.dim))
         assert {c % space.dim for c in columns} == set(space.context_dims)
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         bounds, X = double(BOUNDS), torch.rand(3, 4, dtype=torch.double)
         with RequireDevice():
             space = ContextSpace(bounds, [-1, 0], [2.5, 0.5])

@@ -97,12 +97,12 @@ def integrate(trials: Trials, T: ndarray, rates: Sequence[float]) -> dict[str, n
 class TestPrior:
     X1, X2 = default_rng(0).random((4, 3)), default_rng(1).random((5, 3))
 
-    def test_rbf(self) -> None:
+    def test_rbf_equals_scikit_learn(self) -> None:
         expected = 9.0 * np.asarray(RBF(0.3)(self.X1, self.X2)) + 4.0
         actual = Prior("rbf", 9.0, 0.3, 4.0).covariance(self.X1, self.X2)
         np.testing.assert_allclose(actual, expected)
 
-    def test_psychometric(self) -> None:
+    def test_psychometric_kernel_equals_scikit_learn(self) -> None:
         matern = np.asarray(Matern(0.35, nu=2.5)(self.X1[:, 1:], self.X2[:, 1:]))
         linear = np.outer(self.X1[:, 0], self.X2[:, 0])
         actual = PSYCHOMETRIC.covariance(self.X1, self.X2)
@@ -159,7 +159,7 @@ class TestSample:
         expected = integrate(trials, np.eye(3), (0.25, 0.7))
         self.check(make_input(prior, outcomes, duels), expected)
 
-    def test_duels(self, subtests: pytest.Subtests) -> None:
+    def test_duels_equal_numerical_integrals(self, subtests: pytest.Subtests) -> None:
         Z = np.array([[0.3, 0.2, 0.2], [0.1, 0.4, 0.5], [-0.2, 0.5, 0.6], [0.5] * 3])
         D = np.array([[1.0, -1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])
         T = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
@@ -178,7 +178,7 @@ class TestRecords:
     def setup_class(cls) -> None:
         cls.records = json.loads(PATH.read_text())
 
-    def test_layout(self) -> None:
+    def test_records_have_the_layout_of_their_setups(self) -> None:
         assert PATH.stat().st_size < 300_000
         names = [record["name"] for record in self.records]
         assert names == [setup.name for setup in SETUPS]
@@ -193,7 +193,9 @@ class TestRecords:
                     assert np.shape(record[kind]["X"]) == np.shape(skeleton[kind]["X"])
                     assert set(record[kind]["Y"]) <= {0, 1}
 
-    def test_precision(self, subtests: pytest.Subtests) -> None:
+    def test_errors_are_below_a_hundredth_of_the_deviations(
+        self, subtests: pytest.Subtests
+    ) -> None:
         """The errors are small next to what an approximation should achieve."""
         for record in self.records:
             with subtests.test(record["name"]):

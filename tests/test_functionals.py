@@ -66,13 +66,17 @@ class TestFunctional:
         near(functional(values, dim=-2), D @ values)
         near(functional(values.mT), (D @ values).mT)
 
-    def test_covariance(self, functional: Functional) -> None:
+    def test_covariance_is_a_product_with_the_matrix(
+        self, functional: Functional
+    ) -> None:
         for batch_shape in ((), (3,)):
             K = covariance_of(4 * functional.num_rows, *batch_shape)
             D = matrix_of(functional, 4)
             near(functional.of_covariance(K), D @ K @ D.mT)
 
-    def test_distribution(self, functional: Functional) -> None:
+    def test_distribution_is_a_product_with_the_matrix(
+        self, functional: Functional
+    ) -> None:
         for batch_shape in ((), (3,)):
             rows = 4 * functional.num_rows
             mean, K = uniform(*batch_shape, rows), covariance_of(rows, *batch_shape)
@@ -124,7 +128,7 @@ class TestFunctionalProperties:
 
 
 class TestIdentityAndErrors:
-    def test_equality(self) -> None:
+    def test_equal_weights_are_equal_and_hash_alike(self) -> None:
         assert Functional((1.0, -1.0)) == DIFFERENCE
         assert hash(Functional((1.0,))) == hash(VALUE)
         assert Functional((-1.0, 1.0)) != DIFFERENCE

@@ -174,7 +174,9 @@ COMPUTATIONS: dict[str, Callable[[LatentGP], Tensor]] = {
 
 class TestInferenceMode:
     @pytest.mark.parametrize(("rule", "make"), RULES)
-    def test_suggest(self, rule: str, make: Callable[[], LatentGP]) -> None:
+    def test_suggestion_is_the_same_as_outside(
+        self, rule: str, make: Callable[[], LatentGP]
+    ) -> None:
         """The same trial as outside, whether the model was made inside or not."""
         expected = suggest(make(), SPACE, rule, FAST, seed=0)
         model = make()

@@ -106,7 +106,9 @@ def cases(draw: st.DrawFn) -> tuple[type, list[int], Tensor, Tensor]:
 
 class TestContextKernels:
     @given(cases())
-    def test_formula(self, case: tuple[type, list[int], Tensor, Tensor]) -> None:
+    def test_kernel_equals_its_formula(
+        self, case: tuple[type, list[int], Tensor, Tensor]
+    ) -> None:
         kernel_class, columns, X1, X2 = case
         kernel = make_kernel(kernel_class, columns)
         expected = explicit(kernel_class, columns, X1, X2)
@@ -159,7 +161,9 @@ class TestContextKernels:
                 covariance(active, X, X), covariance(alone, X[:, [0, 2]], X[:, [0, 2]])
             )
 
-    def test_batches(self, subtests: pytest.Subtests) -> None:
+    def test_batches_of_kernels_and_inputs_are_broadcast(
+        self, subtests: pytest.Subtests
+    ) -> None:
         for kernel_class in CLASSES:
             for kernel_batch, x_batch in (
                 ((), (3,)),
@@ -202,7 +206,7 @@ class TestContextKernels:
             rows = kernel(X)[1:3, 2:].to_dense()
             assert_all_close(rows, covariance(kernel, X, X)[1:3, 2:], rtol=1e-12)
 
-    def test_gradients(self) -> None:
+    def test_gradients_equal_finite_differences(self) -> None:
         X1, X2 = uniform(3, 3), uniform(2, 3, seed=1)
         for kernel_class in CLASSES:
             kernel = make_kernel(kernel_class, [2, 0])
@@ -222,7 +226,7 @@ class TestContextKernels:
             assert covariance(kernel, empty, X).shape == (2, 0, 4)
             assert variance(kernel, empty).shape == (2, 0)
 
-    def test_dtype(self) -> None:
+    def test_single_precision_agrees_with_double(self) -> None:
         X = uniform(4, 3)
         for kernel_class in CLASSES:
             kernel = make_kernel(kernel_class, [0])
@@ -233,7 +237,7 @@ class TestContextKernels:
             assert found.dtype == torch.float
             assert_all_close(found.double(), exact, rtol=1e-5, atol=1e-6)
 
-    def test_copies(self) -> None:
+    def test_copies_and_loaded_states_give_the_same_matrix(self) -> None:
         X = uniform(4, 3)
         for kernel_class in CLASSES:
             kernel = vary(make_kernel(kernel_class, [-1], (2,)))
@@ -271,7 +275,7 @@ class TestContextKernels:
         with pytest.raises(InputDataError, match="to name each column once"):
             covariance(kernel, uniform(4, 3), uniform(4, 3))
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         X, base = uniform(4, 3), make_base()
         with RequireDevice():
             additive = AdditiveContextKernel(base, [0], GammaPrior(2.0, 1.0))
@@ -286,7 +290,7 @@ class TestContextKernels:
 
 
 class TestContextVariance:
-    def test_setter(self) -> None:
+    def test_setting_it_takes_numbers_tensors_and_batches(self) -> None:
         for batch in ((), (2,), (2, 3)):
             kernel = AdditiveContextKernel(make_base(batch), [0])
             assert kernel.context_variance.shape == batch
@@ -302,7 +306,7 @@ class TestContextVariance:
             kernel = AdditiveContextKernel(RBFKernel().to(dtype), [0])
             assert kernel.context_variance.dtype == dtype
 
-    def test_learnable(self) -> None:
+    def test_gradient_equals_its_formula(self) -> None:
         X = uniform(3, 2)
         kernel = make_kernel(AdditiveContextKernel, [0])
         assert isinstance(kernel, AdditiveContextKernel)
@@ -315,14 +319,14 @@ class TestContextVariance:
         assert_all_close(slope, expected, rtol=1e-12)
         assert_all_close(theta, torch.nn.functional.softplus(raw), rtol=1e-12)
 
-    def test_constraint(self) -> None:
+    def test_constraint_is_kept(self) -> None:
         kernel = AdditiveContextKernel(
             make_base(), [0], context_variance_constraint=GreaterThan(2.0)
         )
         kernel.raw_context_variance.data.fill_(-50.0)
         assert kernel.context_variance.item() >= 2.0
 
-    def test_prior(self) -> None:
+    def test_prior_can_be_found_and_sampled(self) -> None:
         for batch in ((), (3,)):
             prior = GammaPrior(2.0, 1.0)
             kernel = AdditiveContextKernel(make_base(batch), [0], prior)
@@ -361,7 +365,7 @@ class TestCompositions:
         lazy_diagonal = to_dense(kernel(self.X1, diag=True))
         assert_all_close(lazy_diagonal, square.diagonal(), rtol=1e-12)
 
-    def test_scale(self) -> None:
+    def test_scale_multiplies_the_kernel(self) -> None:
         for kernel_class in CLASSES:
             kernel = ScaleKernel(make_kernel(kernel_class, [0])).double()
             kernel.outputscale = double(3.0)
@@ -392,7 +396,7 @@ class TestCompositions:
         expected = double(context) * self.part(AdditiveContextKernel, [1])
         self.check(kernel, expected)
 
-    def test_nested(self) -> None:
+    def test_nested_kernel_has_the_remaining_columns(self) -> None:
         """A context kernel as the base of another: its columns are the others."""
         inner = make_kernel(AdditiveContextKernel, [0])
         kernel = MultiplicativeContextKernel(inner, context_dims=[1])
@@ -434,5 +438,5 @@ class TestContextDimsOf:
             ):
                 assert context_dims_of(whole) == (-1, 0)
 
-    def test_none(self) -> None:
+    def test_kernels_without_a_context_have_none(self) -> None:
         assert context_dims_of(make_base()) == ()

@@ -31,7 +31,7 @@ def outcomes(X: Tensor, slope: float) -> Tensor:
 
 
 class TestLinearContextMean:
-    def test_value(self) -> None:
+    def test_value_is_the_slope_times_the_contexts(self) -> None:
         X = uniform(3, 4, 5)
         mean = LinearContextMean([0, -1], slope=2.0).double()
         assert_all_close(mean(X), 2 * (X[..., 0] + X[..., 4]))
@@ -40,7 +40,7 @@ class TestLinearContextMean:
         falling = LinearContextMean([0], slope=2.0, falling=True).double()
         assert_all_close(falling(X), -2 * X[..., 0])
 
-    def test_batch(self) -> None:
+    def test_batch_has_a_slope_for_each_element(self) -> None:
         mean = LinearContextMean([1], batch_shape=torch.Size([3])).double()
         mean.slope = double([[1.0], [2.0], [3.0]])
         X = uniform(2, 3, 4, 2)
@@ -96,7 +96,7 @@ class TestLinearContextMean:
         for same in (other, copy.deepcopy(mean)):
             assert_all_close(same.slope, double([3.0]))
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         with RequireDevice():
             mean = LinearContextMean([0], slope=3.0)
             mean(uniform(4, 2).float())

@@ -64,7 +64,7 @@ class TestMutualInformation:
         # A test that saturates teaches something still: not just a small error.
         assert float(information[truth > 1e-14].min()) > 0.0
 
-    def test_golden(self, subtests: pytest.Subtests) -> None:
+    def test_golden_values_are_found(self, subtests: pytest.Subtests) -> None:
         for name, case in golden_cases():
             with subtests.test(name):
                 information = bernoulli_mutual_information(
@@ -110,7 +110,7 @@ class TestMutualInformation:
         plain = bernoulli_mutual_information(*moments)
         assert bool((hidden <= plain + 1e-6).all())
 
-    def test_limits(self) -> None:
+    def test_limits_are_zero_and_one_bit(self) -> None:
         mean = double([-2.0, 0.0, 3.0])
         known = bernoulli_mutual_information(mean, torch.zeros_like(mean))
         assert_all_close(known, torch.zeros_like(mean), rtol=0, atol=1e-15)
@@ -141,7 +141,7 @@ class TestMutualInformation:
         information = bernoulli_mutual_information(mean, variance)
         assert_all_close(information, truth, rtol=0, atol=1e-10)
 
-    def test_gradients(self) -> None:
+    def test_gradients_equal_finite_differences(self) -> None:
         points = double(
             [[-4.0, 0.1], [-0.7, 1e-3], [0.3, 1.0], [1.0, 30.0], [6.0, 5.0]]
         )
@@ -170,7 +170,7 @@ class TestMutualInformation:
         )
         assert_all_close(single.double(), exact, rtol=0, atol=1e-6)
 
-    def test_broadcasting(self) -> None:
+    def test_mean_and_variance_are_broadcast(self) -> None:
         mean, variance = torch.randn(3, 1).double(), torch.rand(4).double()
         information = bernoulli_mutual_information(mean, variance)
         assert information.shape == (3, 4)
@@ -202,7 +202,9 @@ class TestMutualInformation:
         strategies.latent_variances(),
         strategies.latent_variances(),
     )
-    def test_entropies(self, mean: float, small: float, more: float) -> None:
+    def test_expected_entropy_is_below_that_of_the_average(
+        self, mean: float, small: float, more: float
+    ) -> None:
         """Expected entropy lies in [0, ln 2] and below the entropy of the average."""
         mean_, variance = double(mean), double(small + more)
         expected = expected_probit_entropy(mean_, variance)
@@ -230,7 +232,7 @@ class TestEntropy:
             curvature = [float(mpmath.diff(true_entropy, m, 2)) for m in mean.tolist()]
         assert_all_close(slope, double(curvature) / 2, rtol=1e-6)
 
-    def test_derivatives(self) -> None:
+    def test_derivatives_equal_finite_differences(self) -> None:
         h = double([-9.0, -1.0, 0.0, 0.5, 4.0]).requires_grad_()
         assert gradcheck(probit_entropy, (h,), atol=1e-9)
         assert gradgradcheck(probit_entropy, (h,), atol=1e-8)

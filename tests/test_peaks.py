@@ -52,13 +52,13 @@ class TestAgainstQuadrature:
     def product(self, x: float, y: float) -> float:
         return quad(lambda c: peak_at(c, x) * peak_at(c, y), 0.0, 1.0)[0]
 
-    def test_mean(self) -> None:
+    def test_mean_agrees(self) -> None:
         X = double([[x] for x in self.points])
         expected = double([self.mean(x) for x in self.points])
         found = PeakMean(self.peaks)(X)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
-    def test_covariance(self) -> None:
+    def test_covariance_agrees(self) -> None:
         X = double([[x] for x in self.points])
         found = covariance(PeakKernel(self.peaks), X, X)
         for i, x in enumerate(self.points):
@@ -94,7 +94,7 @@ def test_batches_and_precision() -> None:
     torch.testing.assert_close(single.double(), whole, rtol=1e-4, atol=1e-4)
 
 
-def test_gradient() -> None:
+def test_gradient_equals_finite_differences_even_at_a_peak() -> None:
     """Also at a peak."""
     kernel = PeakKernel(Peaks(uniform(16, 2), HEIGHT, WIDTH))
     X = torch.cat([kernel.peaks.centers[:1], uniform(2, 2, seed=1)])
@@ -116,7 +116,7 @@ def test_mean_leaves_contexts_to_the_other_mean() -> None:
     torch.testing.assert_close(PeakMean(peaks, slope, [0, 2])(X), expected)
 
 
-def test_device() -> None:
+def test_peaks_make_nothing_on_the_default_device() -> None:
     with RequireDevice():
         kernel = PeakKernel(Peaks(uniform(16, 2)))
         covariance(kernel, uniform(3, 2), uniform(4, 2))
@@ -133,7 +133,9 @@ def test_device() -> None:
         (torch.zeros(3, 2), {"width": math.nan}, "width"),
     ],
 )
-def test_errors(centers: Tensor, options: dict[str, float], name: str) -> None:
+def test_refuses_wrong_centers_heights_and_widths(
+    centers: Tensor, options: dict[str, float], name: str
+) -> None:
     with pytest.raises(InputDataError, match=f"``{name}``"):
         Peaks(centers, **options)
 
@@ -172,7 +174,7 @@ class TestPsychometricModel:
         torch.testing.assert_close(more, expected, rtol=0, atol=0.15)
 
     @pytest.mark.parametrize("rule", ["ucb99-ald", "ts-ald", "mkg", "cjes"])
-    def test_rules(self, rule: str) -> None:
+    def test_rules_suggest_trials_within_the_bounds(self, rule: str) -> None:
         space = lens_space()
         X = space.bounds[0] + (space.bounds[1] - space.bounds[0]) * uniform(2, 6, 3)
         Y = uniform(2, 6, 1, seed=1).round()

@@ -83,14 +83,14 @@ class TestLabelPosterior:
             assert posterior.rsample().shape == (1, *batch, 4, 1)
             assert bool(((samples == 0) | (samples == 1)).all())
 
-    def test_dtype(self) -> None:
+    def test_single_precision_stays_single(self) -> None:
         distribution = MultivariateNormal(torch.zeros(3), torch.eye(3))
         posterior: Any = LabelPosterior(distribution, ProbitLikelihood())
         assert posterior.dtype == torch.float
         assert posterior.rsample().dtype == torch.float
         assert posterior.mean.dtype == torch.float
 
-    def test_density(self) -> None:
+    def test_density_of_a_label_is_its_probability(self) -> None:
         posterior: Any = LabelPosterior(joint_normal(4, (3,)), ProbitLikelihood(0.1))
         mean = posterior.mean
         ones, zeros = torch.ones_like(mean), torch.zeros_like(mean)
@@ -216,7 +216,7 @@ class TestLabelSamplers:
         assert torch.equal(draws[0], draws[1])
         assert not torch.equal(draws[0], draws[2])
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         distribution = joint_normal(4)
         latent = GPyTorchPosterior(distribution)
         with RequireDevice():
@@ -257,7 +257,7 @@ class TestClassProbability:
                     spread, rel=0, abs=0.5e-12
                 )
 
-    def test_samples(self) -> None:
+    def test_samples_have_the_moments_of_the_posterior(self) -> None:
         distribution = joint_normal(3)
         transform = ClassProbability(ProbitLikelihood(0.1, 0.05))
         posterior = transform(GPyTorchPosterior(distribution))
@@ -278,7 +278,7 @@ class TestClassProbability:
         expected = latent.rsample_from_base_samples(shape, base)
         assert_all_close(found, likelihood.probability(expected))
 
-    def test_evaluate(self) -> None:
+    def test_evaluate_equals_the_formula(self) -> None:
         Y = uniform(3, 4, 1)
         likelihood = ProbitLikelihood(0.1, 0.05)
         found = ClassProbability(likelihood).evaluate(Y)
@@ -338,7 +338,7 @@ class TestWithModels:
         regret = qSimpleRegret(model, sampler=sampler, posterior_transform=transform)
         assert_all_close(regret(X), mean, rtol=0, atol=SAMPLING_ERROR)
 
-    def test_gradient(self) -> None:
+    def test_gradient_equals_finite_differences(self) -> None:
         model = random_model(BinaryLaplaceGP, likelihood=ProbitLikelihood(0.1, 0.02))
         acqf = PosteriorMean(
             model, posterior_transform=ClassProbability(model.likelihood)
@@ -347,7 +347,7 @@ class TestWithModels:
         expected = finite_difference(acqf, X)
         assert_all_close(jacobian(acqf, X), expected, rtol=1e-6, atol=1e-9)
 
-    def test_duels(self) -> None:
+    def test_duels_have_the_probability_of_the_difference(self) -> None:
         for batch in ((), (2,)):
             model = random_model(PreferenceLaplaceGP, batch_shape=batch)
             X = uniform(5, *batch, 4, 2, seed=4)  # two duels each

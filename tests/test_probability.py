@@ -60,7 +60,7 @@ class TestProbitMoments:
         true_spread = double([true_variance(*p) for p in points])
         assert relative_error(spread, true_spread) < 1e-12
 
-    def test_golden(self, subtests: pytest.Subtests) -> None:
+    def test_golden_values_are_found(self, subtests: pytest.Subtests) -> None:
         for name, case in golden_cases():
             with subtests.test(name):
                 center, spread = probit_moments(
@@ -91,7 +91,7 @@ class TestProbitMoments:
             assert value.dtype == torch.float
             assert relative_error(value.double(), truth) < 1e-5
 
-    def test_broadcasting(self) -> None:
+    def test_mean_and_variance_are_broadcast(self) -> None:
         mean, variance = torch.randn(3, 1).double(), torch.rand(4).double()
         center, spread = probit_moments(mean, variance)
         full = torch.broadcast_tensors(mean, variance)
@@ -101,7 +101,7 @@ class TestProbitMoments:
             assert value.shape == (3, 4)
             assert_all_close(value, expected, rtol=1e-15)
 
-    def test_derivatives(self) -> None:
+    def test_derivatives_equal_finite_differences(self) -> None:
         mean = double([-4.0, -0.7, 0.0, 1.0, 2.0]).requires_grad_()
         variance = double([1e-4, 0.1, 1.0, 30.0, 2.0]).requires_grad_()
         assert gradcheck(probit_moments, (mean, variance), atol=1e-9)
@@ -115,7 +115,9 @@ class TestProbitMoments:
         assert_all_close(slope, torch.exp(-mean.square()) / (2 * math.pi))
 
     @given(strategies.latent_moments())
-    def test_symmetry(self, moments: tuple[Tensor, Tensor]) -> None:
+    def test_changing_the_sign_of_the_mean_mirrors_the_moments(
+        self, moments: tuple[Tensor, Tensor]
+    ) -> None:
         mean, variance = moments
         center, spread = probit_moments(mean, variance)
         mirrored, mirrored_spread = probit_moments(-mean, variance)
@@ -123,7 +125,7 @@ class TestProbitMoments:
         assert torch.equal(spread, mirrored_spread)
 
     @given(strategies.latent_moments(bound=50.0))
-    def test_range(self, moments: tuple[Tensor, Tensor]) -> None:
+    def test_moments_are_in_range(self, moments: tuple[Tensor, Tensor]) -> None:
         center, spread = probit_moments(*moments)
         mirrored, _ = probit_moments(-moments[0], moments[1])
         assert bool((center >= 0).all() and (center <= 1).all())
@@ -162,7 +164,7 @@ class TestNormalCdf:
             truth = double([float(mpmath.ncdf(v)) for v in z.tolist()])
         assert relative_error(normal_cdf(z), truth) < 1e-12
 
-    def test_derivatives(self) -> None:
+    def test_derivatives_equal_finite_differences(self) -> None:
         z = double([-9.0, -1.0, 0.0, 0.5, 4.0]).requires_grad_()
         assert gradcheck(normal_cdf, (z,), atol=1e-9)
         assert gradgradcheck(normal_cdf, (z,), atol=1e-8)
@@ -177,7 +179,7 @@ class TestGaussianExpectation:
         truth = mean**4 + 6 * mean.square() * variance + 3 * variance.square()
         assert_all_close(fourth, truth, rtol=1e-12)
 
-    def test_shapes(self) -> None:
+    def test_expectation_of_exp_is_exact_in_every_shape(self) -> None:
         for shape in ((), (3,), (2, 3)):
             mean = torch.zeros(shape).double()
             value = gaussian_expectation(torch.exp, mean, mean + 1)
@@ -201,7 +203,7 @@ class TestInverseMillsRatio:
             ]
         return double(values)
 
-    def test_value(self) -> None:
+    def test_value_equals_mpmath(self) -> None:
         ratio = inverse_mills_ratio(self.z)
         truth = self.truth(0)
         assert relative_error(ratio[self.z < 30], truth[self.z < 30]) < 1e-14
@@ -233,7 +235,7 @@ class TestInverseMillsRatio:
         assert gradcheck(inverse_mills_ratio, (z,), atol=1e-9)
         assert gradgradcheck(inverse_mills_ratio, (z,), atol=1e-8)
 
-    def test_float32(self) -> None:
+    def test_single_precision_follows_double(self) -> None:
         z = torch.tensor([-1e4, -30.0, -1.0, 0.0, 8.0])
         ratio = inverse_mills_ratio(z)
         assert ratio.dtype == torch.float
@@ -241,11 +243,13 @@ class TestInverseMillsRatio:
         assert relative_error(ratio.double(), exact) < 1e-5
 
     @given(st.floats(-1e6, 1e6))
-    def test_bounds(self, z: float) -> None:
+    def test_ratio_is_within_bounds_for_every_number(self, z: float) -> None:
         """``max(0, -z) ≤ φ(z)/Φ(z) ≤ (√(z² + 4) - z) / 2`` (Birnbaum)."""
         ratio = float(inverse_mills_ratio(double(z)))
         assert ratio >= max(0.0, -z)
-        assert ratio <= (math.hypot(z, 2.0) + abs(z)) / 2 * (1 + 1e-15)
+        root = math.hypot(z, 2.0)
+        bound = 2.0 / (root + z) if z > 0.0 else (root - z) / 2.0  # no cancellation
+        assert ratio <= bound * (1 + 1e-15)
 
 
 class TestQuadratureCache:
@@ -261,7 +265,7 @@ class TestQuadratureCache:
         (spread + bernoulli_mutual_information(mean, variance)).sum().backward()
         assert mean.grad is not None
 
-    def test_devices(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         probability.legendre.cache_clear()
         probability.hermite.cache_clear()
         mean, variance = double([-1.0, 2.0]), double([0.5, 3.0])

@@ -33,7 +33,7 @@ def answers(n: int = 300) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 class TestVaryingSlope:
-    def test_kernel(self) -> None:
+    def test_kernel_equals_its_formula(self) -> None:
         X = uniform(5, 3)
         kernel = varying_slope_covar_module(3, [0], torch.Size()).double()
         r = 5**0.5 * torch.cdist(X[:, 1:], X[:, 1:]) / 0.4

@@ -21,7 +21,7 @@ def run_block(block: str) -> dict[str, Any]:
     return names
 
 
-def test_examples(
+def test_examples_run_and_find_what_the_readme_says(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -82,7 +82,9 @@ class TestAppendFeatures:
             expected = by_hand(name, draws).mean()
             assert abs(acqf(double([[x]])) - expected) < 0.05
 
-    def test_optimization(self, model_class: ModelClass) -> None:
+    def test_optimizing_finds_the_setting_of_our_goal(
+        self, model_class: ModelClass
+    ) -> None:
         """The same setting as that of our own goal."""
         model = with_contexts(model_class)
         sampler = SobolQMCNormalSampler(torch.Size([256]), seed=0)
@@ -96,7 +98,9 @@ class TestAppendFeatures:
         values = [goal.mean(plain, space, x) for x in (best[0], ours)]
         assert abs(values[0] - values[1]) < 0.02
 
-    def test_bounds(self, model_class: ModelClass) -> None:
+    def test_bounds_of_cvar_have_a_value_for_each_trial(
+        self, model_class: ModelClass
+    ) -> None:
         objective = CVaR(alpha=0.5, n_w=4)
         acqf = qUpperConfidenceBound(
             with_contexts(model_class), 1.0, objective=objective
@@ -129,7 +133,9 @@ class TestAppendFeatures:
 
 @pytest.mark.parametrize("model_class", MODEL_CLASSES)
 @pytest.mark.parametrize("name", MEASURES)
-def test_perturbations(model_class: ModelClass, name: str) -> None:
+def test_perturbed_inputs_give_the_risk_measures_by_hand(
+    model_class: ModelClass, name: str
+) -> None:
     plain = random_model(model_class, 12)
     shifts = double([[0.0, 0.0], [0.1, -0.1], [-0.05, 0.1], [-0.1, -0.1]])
     bounds = double([[0.0, 0.0], [1.0, 1.0]])

@@ -25,6 +25,7 @@ from botorch.acquisition.preference import (
     AnalyticExpectedUtilityOfBestOption,
     qExpectedUtilityOfBestOption,
 )
+from botorch.cross_validation import efficient_loo_cv
 from botorch.exceptions.warnings import BadInitialCandidatesWarning
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import ModelList, ModelListGP
@@ -230,7 +231,7 @@ class TestMonteCarlo:
 
 @both_models
 class TestExpectedUtilityOfBestOption:
-    def test_value(self, model_class: ModelClass) -> None:
+    def test_value_equals_that_of_a_grid(self, model_class: ModelClass) -> None:
         # E max(f₁, f₂) by the density of the difference, on a grid.
         model = random_model(model_class)
         X = uniform(1, 2, 2, seed=3)
@@ -244,7 +245,9 @@ class TestExpectedUtilityOfBestOption:
         found = AnalyticExpectedUtilityOfBestOption(model)(X)
         torch.testing.assert_close(found, expected.reshape(1), rtol=0, atol=1e-6)
 
-    def test_optimum(self, model_class: ModelClass) -> None:
+    def test_optimum_is_found_with_and_without_a_winner(
+        self, model_class: ModelClass
+    ) -> None:
         model = random_model(model_class)
         optimize(AnalyticExpectedUtilityOfBestOption(model), q=2)
         winner = uniform(1, 2, seed=3)
@@ -272,7 +275,9 @@ class TestExpectedUtilityOfBestOption:
 
 @both_models
 class TestFantasize:
-    def test_labels(self, model_class: ModelClass) -> None:
+    def test_labels_are_as_frequent_as_their_probability(
+        self, model_class: ModelClass
+    ) -> None:
         model = random_model(model_class)
         sampler = SobolQMCNormalSampler(torch.Size([512]), seed=0)
         X = uniform(3, 2, 2, seed=5)
@@ -284,7 +289,9 @@ class TestFantasize:
         expected = model.probability_posterior(X).mean.squeeze(-1)
         torch.testing.assert_close(labels.mean(dim=0), expected, rtol=0, atol=0.05)
 
-    def test_posterior(self, model_class: ModelClass) -> None:
+    def test_posterior_equals_that_after_conditioning(
+        self, model_class: ModelClass
+    ) -> None:
         model = random_model(model_class)
         X, test_X = uniform(3, 2, 2, seed=5), uniform(4, 2, seed=6)
         fantasy = model.fantasize(X, SobolQMCNormalSampler(torch.Size([8]), seed=0))
@@ -351,7 +358,9 @@ class TestModelLists:
         return [random_model(model_class) for model_class in MODEL_CLASSES]
 
     @pytest.mark.parametrize("list_class", [ModelList, ModelListGP])
-    def test_posterior(self, list_class: Callable[..., ModelList]) -> None:
+    def test_posterior_has_the_moments_of_each_model(
+        self, list_class: Callable[..., ModelList]
+    ) -> None:
         models, X = self.models(), uniform(5, 2, 2)
         posterior: Any = list_class(*models).posterior(X)
         expected = torch.cat([latent(m, X).mean for m in models], dim=-1)
@@ -360,7 +369,9 @@ class TestModelLists:
         torch.testing.assert_close(posterior.variance, expected)
 
     @pytest.mark.parametrize("list_class", [ModelList, ModelListGP])
-    def test_acquisition(self, list_class: Callable[..., ModelList]) -> None:
+    def test_acquisition_function_can_be_optimized(
+        self, list_class: Callable[..., ModelList]
+    ) -> None:
         acqf = qUpperConfidenceBound(
             list_class(*self.models()),
             beta=1.0,
@@ -376,7 +387,7 @@ class TestModelLists:
         with pytest.raises(AttributeError, match="``ModelList`` instead of"):
             ModelListGP(*models).posterior(X, observation_noise=True)
 
-    def test_subset(self) -> None:
+    def test_subset_has_the_posterior_of_its_model(self) -> None:
         models = self.models()
         subset = ModelList(*models).subset_output([1])
         X = uniform(3, 2)
@@ -393,6 +404,11 @@ def test_construct_inputs_of_outcomes() -> None:
     model = BinaryLaplaceGP(**arguments)
     assert torch.equal(model.train_inputs[0], X)
     assert torch.equal(model.train_targets, Y.squeeze(-1))
+
+
+def test_cross_validation_for_gaussian_noise_fails_rather_than_giving_numbers() -> None:
+    with pytest.raises(AttributeError, match="Bernoulli"):
+        efficient_loo_cv(random_model(BinaryLaplaceGP))
 
 
 def value_of(X: Tensor) -> Tensor:

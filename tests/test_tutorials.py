@@ -16,7 +16,7 @@ TUTORIALS = sorted((Path(__file__).parents[1] / "tutorials").glob("*.py"))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_tutorial(path: Path, tmp_path: Path) -> None:
+def test_tutorial_runs_without_warnings(path: Path, tmp_path: Path) -> None:
     result = subprocess.run(
         [sys.executable, str(path)],
         cwd=tmp_path,

@@ -63,7 +63,7 @@ class TestVariationalELBO:
         value: Any = mll(latent, labels)
         assert_all_close(value * rows.shape[0], fit.sum() - divergence, rtol=1e-10)
 
-    def test_outcomes(self) -> None:
+    def test_outcomes_are_predicted_after_training(self) -> None:
         X = uniform(40, 1)
         labels = (X > 0.5).double().squeeze(-1)
         for rates in ((0.0, 0.0), (1 / 26, 0.0)):
@@ -73,7 +73,7 @@ class TestVariationalELBO:
             right = (predicted.probs > 0.5).double() == labels
             assert float(right.double().mean()) > 0.9
 
-    def test_duels(self) -> None:
+    def test_duels_are_predicted_after_training(self) -> None:
         pairs = uniform(40, 2, 1)
         labels = (pairs[:, 0, 0] > pairs[:, 1, 0]).double()
         likelihood = PreferenceLikelihood()

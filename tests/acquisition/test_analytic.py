@@ -233,7 +233,9 @@ class TestRates:
 @every_function
 class TestContract:
     @pytest.mark.parametrize("kind", KINDS)
-    def test_gradient(self, make: MakeAcquisition, model_class: Any, kind: str) -> None:
+    def test_gradient_equals_finite_differences(
+        self, make: MakeAcquisition, model_class: Any, kind: str
+    ) -> None:
         problem = Problem(kind, 2, model_class)
         assert_right_gradient(make(problem), problem.candidates(3), 1e-8)
 
@@ -266,7 +268,9 @@ class TestContract:
         problem = Problem("product", 1, model_class, n=0)
         assert make(problem)(problem.candidates(4)).isfinite().all()
 
-    def test_device(self, make: MakeAcquisition, model_class: Any) -> None:
+    def test_makes_nothing_on_the_default_device(
+        self, make: MakeAcquisition, model_class: Any
+    ) -> None:
         problem = Problem("product", 1, model_class)
         X = problem.candidates(4).requires_grad_()
         with RequireDevice():
@@ -371,7 +375,7 @@ class TestOptimize:
         assert_close(candidate[0, 0], candidate[1, 0], 1e-7)
         self.assert_beats(acqf, candidate, problem.candidates(256))
 
-    def test_challenge(self) -> None:
+    def test_challenge_found_beats_all_random_trials(self) -> None:
         problem = Problem("none", 2, PreferenceLaplaceGP)
         acqf = challenge(problem)
         candidate = self.maximum(acqf, problem, 1)

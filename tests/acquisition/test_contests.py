@@ -81,7 +81,7 @@ def test_two_settings_are_a_duel():
     torch.testing.assert_close(sampled, closed, atol=5e-3, rtol=0)
 
 
-def test_gradients():
+def test_gradient_of_a_contest_equals_finite_differences():
     model = make_model()
     value = ContestKnowledgeGradient(model, SPACE, num_points=12)
     for k in (2, 3, 4):

@@ -114,7 +114,7 @@ def entropy_search_by_hand(problem: Problem, X: Tensor, mixture: bool) -> Array:
 @pytest.mark.parametrize("parameters", [1, 2])
 class TestBruteForce:
     @pytest.mark.parametrize("kind", KINDS)
-    def test_kernels(
+    def test_agrees_for_every_kernel(
         self, model_class: ModelClass, mixture: bool, parameters: int, kind: str
     ) -> None:
         for constant, normalized in ((0.0, False), (0.4, True)):
@@ -144,7 +144,7 @@ class TestBruteForce:
 
 
 class TestOutcomes:
-    def test_guesses(self) -> None:
+    def test_guesses_agree_with_brute_force(self) -> None:
         for mixture in (True, False):
             problem = Problem("product", 2, guess_rate=0.25, constant=0.3)
             X = problem.candidates(6)
@@ -186,13 +186,17 @@ class TestMixture:
         assert bool((found <= log(2)).all())
 
     @given(data=binary_data(batched=False), values=tensors(st.floats(-9.0, 9.0), (M,)))
-    def test_outcomes(self, data: tuple[Tensor, Tensor], values: Tensor) -> None:
+    def test_outcomes_give_from_zero_to_one_bit(
+        self, data: tuple[Tensor, Tensor], values: Tensor
+    ) -> None:
         kernel = simple_kernel(data[0].shape[-1])
         model = BinaryLaplaceGP(*data, covar_module=kernel)
         self.assert_in_range(model, data[0].unsqueeze(-2) + 0.3, values)
 
     @given(data=duel_data(batched=False), values=tensors(st.floats(-9.0, 9.0), (M,)))
-    def test_duels(self, data: tuple[Tensor, Tensor], values: Tensor) -> None:
+    def test_duels_give_from_zero_to_one_bit(
+        self, data: tuple[Tensor, Tensor], values: Tensor
+    ) -> None:
         kernel = simple_kernel(data[0].shape[-1])
         model = PreferenceLaplaceGP(*data, covar_module=kernel)
         self.assert_in_range(model, data[0] + 0.3, values)
@@ -205,7 +209,9 @@ class TestMixture:
 class TestContract:
     @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("mixture", [True, False])
-    def test_gradient(self, model_class: ModelClass, kind: str, mixture: bool) -> None:
+    def test_gradient_equals_finite_differences(
+        self, model_class: ModelClass, kind: str, mixture: bool
+    ) -> None:
         problem = Problem(kind, 2, model_class)
         acqf = search(problem, mixture)
         assert_right_gradient(acqf, problem.candidates(3), 1e-8)
@@ -242,7 +248,7 @@ class TestContract:
         assert found.dtype == torch.float
         assert_close(found.double(), expected, 1e-3)
 
-    def test_device(self, model_class: ModelClass) -> None:
+    def test_makes_nothing_on_the_default_device(self, model_class: ModelClass) -> None:
         problem = Problem("product", 1, model_class)
         X = problem.candidates(4).requires_grad_()
         with RequireDevice():
@@ -251,7 +257,9 @@ class TestContract:
             )
             acqf(X).sum().backward()
 
-    def test_copies(self, model_class: ModelClass) -> None:
+    def test_copies_and_pickles_give_the_same_values(
+        self, model_class: ModelClass
+    ) -> None:
         problem = Problem("product", 1, model_class)
         X = problem.candidates(4)
         acqf = search(problem)
@@ -346,7 +354,9 @@ class TestSampledOptima:
         assert bool((rough <= exact + 1e-6).all())
         assert ((exact - rough) < 1e-3).double().mean() >= 0.95
 
-    def test_seed(self, model_class: ModelClass) -> None:
+    def test_seed_repeats_values_and_leaves_the_global_state(
+        self, model_class: ModelClass
+    ) -> None:
         problem = Problem("product", 1, model_class)
         X = problem.candidates(4)
 
@@ -381,7 +391,9 @@ class TestSampledOptima:
         assert acqf(uninformative).max() < 1e-9
         assert acqf(X).max() > 1e-2
 
-    def test_optimize(self, model_class: ModelClass) -> None:
+    def test_optimizing_finds_no_less_than_random_trials(
+        self, model_class: ModelClass
+    ) -> None:
         problem = Problem("product", 1, model_class)
         acqf = ContextualJointEntropySearch(
             problem.model, problem.space, num_paths=16, seed=0

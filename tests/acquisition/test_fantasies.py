@@ -132,7 +132,7 @@ class TestWeights:
         found = weights_of(fantasize(problem.model, problem.candidates(0), 1.0))
         assert found.shape == (0, problem.n + 1)
 
-    def test_device(self, model_class: ModelClass) -> None:
+    def test_makes_nothing_on_the_default_device(self, model_class: ModelClass) -> None:
         problem = Problem("product", 1, model_class)
         with RequireDevice():
             weights_of(fantasize(problem.model, problem.candidates(4), 1.0))
@@ -204,7 +204,7 @@ class TestAccuracy:
 
 
 class TestShared:
-    def test_matrices(self) -> None:
+    def test_matrices_equal_those_by_hand(self) -> None:
         for model_class in MODEL_CLASSES:
             problem = Problem("additive", 2, model_class, constant=0.4)
             shared = Shared.of(problem.model)
@@ -314,7 +314,7 @@ class TestAdjoint:
             found = torch.cat([Hx[:, c], hx[c].reshape(1)])
             assert_close(found, expected, atol)
 
-    def test_dense(self) -> None:
+    def test_solution_equals_that_of_a_dense_system(self) -> None:
         for model_class in MODEL_CLASSES:
             problem = Problem("product", 2, model_class, n=12)
             for label in (0.0, 1.0):
@@ -411,7 +411,7 @@ class TestFallback:
             expected = conditioned_weights(model, X[i : i + 1], label[i].item())
             assert_close(weights, expected.squeeze(0), 1e-9)
 
-    def test_forced(self) -> None:
+    def test_forced_repair_finds_the_same_solutions(self) -> None:
         for model_class in MODEL_CLASSES:
             for elements in (0, [[0, 1, 2], [3, 4, 5]]):
                 problem = Problem("product", 2, model_class, elements, constant=0.4)

@@ -121,7 +121,9 @@ def test_every_exported_function_is_covered() -> None:
 
 @every_class
 class TestConstructors:
-    def test_defaults(self, acqf_class: Any) -> None:
+    def test_without_settings_uses_the_defaults_of_the_class(
+        self, acqf_class: Any
+    ) -> None:
         """Without settings the constructor gives the defaults of the class."""
         problem = problem_of(acqf_class)
         required = {"model": problem.model, **REQUIRED[acqf_class]}
@@ -136,7 +138,7 @@ class TestConstructors:
         X = uniform(4, rows_of(acqf_class), 2)
         assert_close(acqf(X), plain(X), 1e-12)
 
-    def test_settings(self, acqf_class: Any) -> None:
+    def test_passes_settings_on_to_the_class(self, acqf_class: Any) -> None:
         problem, settings = problem_of(acqf_class), SETTINGS[acqf_class]
         required = {"model": problem.model, **REQUIRED[acqf_class]}
         kwargs = get_acqf_input_constructor(acqf_class)(**required, **settings)
@@ -195,7 +197,7 @@ class TestConstructors:
             with pytest.raises(TypeError, match=name):
                 get_acqf_input_constructor(acqf_class)(**given)
 
-    def test_device(self, acqf_class: Any) -> None:
+    def test_makes_nothing_on_the_default_device(self, acqf_class: Any) -> None:
         """Nothing is made on the default device, from construction to gradient."""
         X = uniform(4, rows_of(acqf_class), 2).requires_grad_()
         with RequireDevice():

@@ -56,7 +56,9 @@ def assert_equals_brute_force(problem: Problem, num_candidates: int = 3) -> None
 @pytest.mark.parametrize("parameters", [1, 2])
 class TestBruteForce:
     @pytest.mark.parametrize("kind", KINDS)
-    def test_kernels(self, model_class: ModelClass, parameters: int, kind: str) -> None:
+    def test_agrees_for_every_kernel(
+        self, model_class: ModelClass, parameters: int, kind: str
+    ) -> None:
         assert_equals_brute_force(Problem(kind, parameters, model_class))
 
     def test_prior_mean(self, model_class: ModelClass, parameters: int) -> None:
@@ -83,7 +85,7 @@ class TestBruteForce:
 
 
 class TestBruteForceWithGuesses:
-    def test_kernels(self) -> None:
+    def test_agrees_for_every_kernel(self) -> None:
         for kind in KINDS:
             for parameters in (1, 2):
                 problem = Problem(kind, parameters, guess_rate=0.25, constant=0.3)
@@ -101,14 +103,16 @@ class TestGolden:
             ContextSpace(bounds, [0], [case["s0"]]),
         )
 
-    def test_value(self, case: dict[str, Any]) -> None:
+    def test_values_and_best_equal_the_golden_numbers(
+        self, case: dict[str, Any]
+    ) -> None:
         acqf = self.acquisition(case)
         X = double(case["zq"]).unsqueeze(-2)
         assert_close(acqf(X), case["U"], 1e-10)
         assert_close(acqf.current_value, case["ybest"], 1e-10)
         assert_close(acqf.best.flatten(), np.ravel(case["xbest"]), 1e-6)
 
-    def test_gradient(self, case: dict[str, Any]) -> None:
+    def test_gradient_equals_the_golden_numbers(self, case: dict[str, Any]) -> None:
         # The context first. The golden gradient is itself by finite differences.
         acqf = self.acquisition(case)
         X = double(case["zq"]).unsqueeze(-2).requires_grad_()
@@ -149,7 +153,9 @@ class TestHardGradients:
 @both_models
 class TestContract:
     @pytest.mark.parametrize("kind", KINDS)
-    def test_gradient(self, model_class: ModelClass, kind: str) -> None:
+    def test_gradient_equals_finite_differences(
+        self, model_class: ModelClass, kind: str
+    ) -> None:
         for parameters in (1, 2):
             problem = Problem(kind, parameters, model_class)
             X = problem.candidates(4)
@@ -193,7 +199,7 @@ class TestContract:
 
 @both_models
 class TestNested:
-    def test_screen(self, model_class: ModelClass) -> None:
+    def test_screen_is_close_to_a_lower_bound(self, model_class: ModelClass) -> None:
         # Solved exactly it is a lower bound, and as it is, a thousandth from that.
         for kind in KINDS:
             problem = Problem(kind, 2, model_class, [0, 1, 2])

@@ -49,14 +49,16 @@ class TestCalls:
         assert gradient.isfinite().all()
 
     @both_forms
-    def test_device(self, model_class: ModelClass, make: MakeAcquisition) -> None:
+    def test_makes_nothing_on_the_default_device(
+        self, model_class: ModelClass, make: MakeAcquisition
+    ) -> None:
         problem = Problem("product", 1, model_class)
         X = problem.candidates(4).requires_grad_()
         with RequireDevice():
             make(problem)(X).sum().backward()
 
     @pytest.mark.parametrize(("make", "tolerance"), [(nested, 1e-14), (by_ep, 1e-9)])
-    def test_copies(
+    def test_copies_and_pickles_give_the_same_values(
         self, model_class: ModelClass, make: MakeAcquisition, tolerance: float
     ) -> None:
         problem = Problem("product", 1, model_class)

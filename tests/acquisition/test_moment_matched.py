@@ -155,7 +155,9 @@ class TestBruteForce:
             expected.append(np.trace(after) - float(acqf.current_value))
         assert_close(acqf.evaluate_joint(X, inner), expected, 1e-12)
 
-    def test_value(self, case: Case, inference: Inference) -> None:
+    def test_value_agrees_for_every_case_and_inference(
+        self, case: Case, inference: Inference
+    ) -> None:
         problem, model = case.problem, case.model(inference)
         X, bounds = problem.candidates(2)[1:], problem.space.parameter_bounds
         moments = moments_by_posterior(model, problem.space, X[0])
@@ -178,7 +180,9 @@ class TestLaplaceByHand:
         assert_close(by_laplace(problem)(X).squeeze(), after - current, 1e-9)
 
     @pytest.mark.parametrize("kind", KINDS)
-    def test_kernels(self, model_class: ModelClass, kind: str) -> None:
+    def test_value_agrees_for_every_kernel(
+        self, model_class: ModelClass, kind: str
+    ) -> None:
         for parameters in (1, 2):
             self.check(Problem(kind, parameters, model_class))
 
@@ -189,9 +193,13 @@ class TestLaplaceByHand:
     def test_prior_mean(self, model_class: ModelClass) -> None:
         self.check(Problem("product", 1, model_class, constant=0.7))
 
-    def test_guesses(self, model_class: ModelClass) -> None:
-        if model_class is BinaryLaplaceGP:
-            self.check(Problem("product", 1, guess_rate=0.25, constant=0.3))
+    def test_guesses_or_a_mean_in_two_dimensions(self, model_class: ModelClass) -> None:
+        problem = (
+            Problem("product", 1, guess_rate=0.25, constant=0.3)
+            if model_class is BinaryLaplaceGP
+            else Problem("product", 2, model_class, constant=0.3)
+        )
+        self.check(problem)
 
 
 class TestFirstTrial:
@@ -262,7 +270,7 @@ class TestNeverNegative:
                 value = by_ep(problem)(problem.candidates(20, 1))
                 assert value.min().item() > 0.0
 
-    def test_saturated(self) -> None:
+    def test_certain_outcomes_are_worth_nothing(self) -> None:
         # Trials whose outcome is certain teach nothing.
         for mean in (-40.0, 40.0):
             case = Case(Problem("product", 1, n=0), mean=mean)
@@ -308,12 +316,12 @@ class TestNeverNegative:
 
 
 class TestLaplace:
-    def test_gradient(self) -> None:
+    def test_gradient_equals_finite_differences(self) -> None:
         problem = Problem("product", 2, BinaryLaplaceGP, [0, 1])
         X = problem.candidates(2, 2)
         assert_right_gradient(by_laplace(problem), X, 1e-6, step=1e-4)
 
-    def test_batches(self) -> None:
+    def test_batches_equal_loops_of_models_and_of_trials(self) -> None:
         problem = Problem("product", 1, DUELS, [[0, 1], [2, 3]])
         assert_batch_equals_loop(by_laplace, problem)
         assert_takes_t_batches(by_laplace, problem)

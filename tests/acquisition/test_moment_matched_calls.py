@@ -48,7 +48,9 @@ from tests.tensors import double, uniform
 @both_models
 class TestContract:
     @pytest.mark.parametrize("kind", KINDS)
-    def test_gradient(self, model_class: ModelClass, kind: str) -> None:
+    def test_gradient_equals_finite_differences(
+        self, model_class: ModelClass, kind: str
+    ) -> None:
         for parameters in (1, 2):
             problem = Problem(kind, parameters, model_class)
             X = problem.candidates(2)
@@ -95,7 +97,9 @@ class TestContract:
             expected = alone.evaluate_joint(X[:, i], inner[:, i])
             assert_close(values[:, i], expected, 1e-9)
 
-    def test_screen(self, model_class: ModelClass) -> None:
+    def test_screen_is_the_lower_bound_at_its_own_points(
+        self, model_class: ModelClass
+    ) -> None:
         # A lower bound: the value at its own inner points.
         problem = Problem("product", 2, model_class, [0, 1, 2])
         acqf, X = by_ep(problem), problem.candidates(50, 3)
@@ -115,7 +119,9 @@ class TestContract:
         others = acqf.evaluate_joint(X.expand(50, *X.shape), inner)
         assert (acqf(X) - others).min() > -1e-12
 
-    def test_seed(self, model_class: ModelClass) -> None:
+    def test_seed_repeats_itself_and_hardly_matters(
+        self, model_class: ModelClass
+    ) -> None:
         # The points searched hardly matter, and those of one seed repeat themselves.
         problem = Problem("product", 2, model_class)
         model, X = by_ep(problem).model, problem.candidates(8)
@@ -145,7 +151,7 @@ class TestMessages:
             with pytest.raises(UnsupportedError, match=message):
                 acqf(uniform(4, rows, 2))
 
-    def test_columns(self) -> None:
+    def test_refuses_a_space_of_other_columns(self) -> None:
         space = ContextSpace(double([[0.0] * 3, [1.0] * 3]))
         with pytest.raises(InputDataError, match="the 2 columns"):
             MomentMatchedKnowledgeGradient(Problem().model, space)
@@ -211,7 +217,7 @@ class TestRule:
             model = model_to_search(1, seed, True, multiplicative)
             assert share_reached(model, 1) > 0.99
 
-    def test_batch(self) -> None:
+    def test_finds_a_good_trial_for_each_model_of_a_batch(self) -> None:
         # Every element of a batch of models gets a good trial of its own.
         for model_class in MODEL_CLASSES:
             problem = Problem("product", 1, model_class, [0, 1, 2])
@@ -228,7 +234,7 @@ class TestRule:
         first, again = (suggest(model, space, "mkg", seed=3) for _ in range(2))
         assert torch.equal(first, again)
 
-    def test_mixed(self) -> None:
+    def test_mixed_trials_stay_in_bounds_and_in_one_context(self) -> None:
         case = CASES["mixed, two contexts"]
         problem, model = case.problem, case.model(ExpectationPropagation())
         low, high = problem.bounds

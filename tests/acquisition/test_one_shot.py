@@ -57,7 +57,9 @@ class TestOneShot:
     def inner_points(self, problem: Problem, *shape: int) -> Tensor:
         return problem.space.at_reference(uniform(*shape, 2, problem.parameters))
 
-    def test_rows(self, model_class: ModelClass) -> None:
+    def test_adds_two_rows_and_extracts_the_candidates(
+        self, model_class: ModelClass
+    ) -> None:
         problem = Problem("product", 1, model_class)
         acqf, q = one_shot(problem), problem.rows_per_trial
         assert acqf.get_augmented_q_batch_size(q) == q + 2
@@ -96,7 +98,7 @@ class TestOneShot:
         inner[..., problem.context_dims] = 17.0
         assert_close(acqf(torch.cat([X, inner], dim=-2)), expected, 1e-14)
 
-    def test_gradient(self, model_class: ModelClass) -> None:
+    def test_gradient_equals_finite_differences(self, model_class: ModelClass) -> None:
         for kind in KINDS:
             problem = Problem(kind, 2, model_class, [0, 1], normalized=True)
             X = problem.candidates(2, 2)
@@ -144,7 +146,7 @@ class TestOneShot:
             assert_close(found, expected, 1e-9)
             assert bool((nested(problem)(X) > found).all())
 
-    def test_device(self, model_class: ModelClass) -> None:
+    def test_makes_nothing_on_the_default_device(self, model_class: ModelClass) -> None:
         problem = Problem("product", 1, model_class)
         X = problem.candidates(4).requires_grad_()
         with RequireDevice():
@@ -236,14 +238,14 @@ class TestOptimize:
         assert_close(sort_sides(chosen), sort_sides(candidate), 1e-2)
         return chosen
 
-    def test_outcomes(self) -> None:
+    def test_outcomes_give_the_trial_of_the_nested_form(self) -> None:
         for kind in KINDS:
             self.assert_same_choice(Problem(kind, 1, n=10))
 
     def test_two_parameters(self) -> None:
         self.assert_same_choice(Problem("product", 2, n=10))
 
-    def test_duels(self) -> None:
+    def test_duels_give_the_trial_of_the_nested_form(self) -> None:
         self.assert_same_choice(Problem("none", 1, PreferenceLaplaceGP, n=10))
 
     def test_duels_in_one_context(self) -> None:

@@ -12,7 +12,7 @@ from tests.tensors import double
 
 @pytest.mark.parametrize("model_class", MODEL_CLASSES)
 class TestPosteriorMean:
-    def test_maximum(self, model_class: ModelClass) -> None:
+    def test_maximum_equals_that_by_hand(self, model_class: ModelClass) -> None:
         for kind in KINDS:
             for parameters in (1, 2):
                 problem = Problem(kind, parameters, model_class, constant=0.4)
@@ -49,7 +49,7 @@ class TestPosteriorMean:
         assert x.shape == (2,)
         assert_close(value, 0.4, 1e-15)
 
-    def test_device(self, model_class: ModelClass) -> None:
+    def test_makes_nothing_on_the_default_device(self, model_class: ModelClass) -> None:
         problem = Problem("product", 2, model_class)
         with RequireDevice():
             maximize_posterior_mean(problem.model, problem.space)

@@ -86,7 +86,7 @@ def test_one_context_is_the_linear_goal(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "goal"), list(zip(KINDS, SAMPLED, strict=True)))
-def test_gradient(kind: str, goal: Goal) -> None:
+def test_gradient_of_each_goal_equals_finite_differences(kind: str, goal: Goal) -> None:
     model = make_model(kind)
     with frozen(model):
         acqf = RefittedKnowledgeGradient(model, SPACE, goal, num_points=6)

@@ -93,7 +93,7 @@ def information_by_quadrature(model: LatentGP, mean: Tensor, covar: Tensor) -> f
 
 
 @every_model
-def test_formula(model: LatentGP) -> None:
+def test_information_equals_quadrature(model: LatentGP) -> None:
     X, target = trials(model, 5)
     found = TargetedInformation(model, target)(X).detach()
     expected = [by_quadrature(model, trial, target) for trial in X]
@@ -113,7 +113,7 @@ def test_the_target_itself(model: LatentGP) -> None:
     assert bool((acqf(X)[[0, -1]] < 0.9 * all_of_it(X)[[0, -1]]).all())
 
 
-def test_batches() -> None:
+def test_batch_of_models_equals_one_after_the_other() -> None:
     """A batch of models is as good as one after the other."""
     X = uniform(2, 6, 3, seed=4)
     Y = (uniform(2, 6, 1, seed=5) > 0.5).double()
@@ -127,7 +127,7 @@ def test_batches() -> None:
         torch.testing.assert_close(found[:, b], expected)
 
 
-def test_gradient() -> None:
+def test_gradient_of_the_information_equals_finite_differences() -> None:
     X, target = trials(MODELS[0], 3)
     acqf = TargetedInformation(MODELS[0], target)
     torch.autograd.gradcheck(acqf.evaluate, X.requires_grad_(), atol=1e-6)
@@ -136,7 +136,9 @@ def test_gradient() -> None:
 @pytest.mark.parametrize(
     ("model", "rule"), [(MODELS[0], "ucb-target"), (MODELS[2], "muc-target")]
 )
-def test_rule(model: LatentGP, rule: str) -> None:
+def test_rule_chooses_the_best_of_a_line_of_contexts(
+    model: LatentGP, rule: str
+) -> None:
     """The context of the rule is the best of a line of contexts."""
     chosen = suggest(model, SPACE, rule, seed=0).reshape(-1, 3)
     line = torch.linspace(-1, 1, 201, dtype=torch.double)[:, None, None]

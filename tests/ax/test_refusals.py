@@ -37,7 +37,9 @@ from tests.ax.clients import README, make_client
         ({"goal": AtReference()}, "goal.. to be one that Ax can store"),
     ],
 )
-def test_strategies(options: dict[str, Any], message: str) -> None:
+def test_refuses_wrong_options_of_a_strategy(
+    options: dict[str, Any], message: str
+) -> None:
     with pytest.raises((InputDataError, UnsupportedError), match=message):
         generation_strategy(**options)
 
@@ -62,7 +64,9 @@ def test_strategies(options: dict[str, Any], message: str) -> None:
         ({"metric": "pairwise_pref_query"}, "no metric 'pairwise_pref_query'"),
     ],
 )
-def test_experiments(options: dict[str, Any], message: str) -> None:
+def test_refuses_what_does_not_fit_the_experiment_when_asked(
+    options: dict[str, Any], message: str
+) -> None:
     client = make_client(**options)
     with pytest.raises((InputDataError, UnsupportedError), match=message):
         client.get_next_trials(1)

@@ -40,14 +40,14 @@ class TestValues:
         assert Periodic("axis", -90, 90).decode(double([1.0])) == -90.0
 
     @given(st.integers(0, 35))
-    def test_steps(self, number: int) -> None:
+    def test_steps_come_back_and_near_values_snap_to_them(self, number: int) -> None:
         value = 5.0 * number
         assert AXIS.decode(AXIS.encode(value)) == value
         near = AXIS.encode(value) + 0.4 / 36
         assert AXIS.decode(near) == value
         torch.testing.assert_close(AXIS.snap(near), AXIS.encode(value))
 
-    def test_choices(self) -> None:
+    def test_choices_are_the_steps_of_one_period(self) -> None:
         assert AXIS.choices == tuple(5.0 * i for i in range(36))
         assert not AXIS.is_continuous
         assert Periodic("axis", 0, 180).is_continuous
@@ -61,11 +61,11 @@ class TestValues:
             (("axis", 0, 180, -5), "``step`` of 'axis' to make 2 to .* but got -5"),
         ],
     )
-    def test_errors(self, arguments: Any, message: str) -> None:
+    def test_refuses_wrong_bounds_and_steps(self, arguments: Any, message: str) -> None:
         with pytest.raises(InputDataError, match=message):
             Periodic(*arguments)
 
-    def test_outside(self) -> None:
+    def test_refuses_a_value_outside_of_the_period(self) -> None:
         with pytest.raises(InputDataError, match="from 0 to 180, but got 181"):
             AXIS.encode(181)
 
@@ -105,7 +105,7 @@ class TestExperiment:
         with pytest.raises(InputDataError, match="``priors`` to be 'pooled'"):
             Settings(SPACE, priors="separate")
 
-    def test_hyperparameters(self) -> None:
+    def test_periodic_lengthscale_is_set_and_the_period_is_one(self) -> None:
         fixed = {"periodic_lengthscale": 3.0, "lengthscale": 0.3, "outputscale": 2.0}
         maker = Surrogate(Settings(SPACE, hyperparameters={**fixed, "slope": 5.0}))
         model: Any = maker.model([], {}, snap_contexts=True)
@@ -114,7 +114,9 @@ class TestExperiment:
         assert found["PeriodicKernel"].period_length.item() == pytest.approx(1.0)
 
     @pytest.mark.parametrize("rule", ["ucb-ald", "ts-ald", "cjes"])
-    def test_runs(self, tmp_path: Path, rule: str) -> None:
+    def test_asks_for_and_recommends_angles_in_range(
+        self, tmp_path: Path, rule: str
+    ) -> None:
         """Also by rules that draw functions, and with an interval of the angle."""
         settings = Settings(SPACE, PassFail(), rule, initial_trials=5)
         with Experiment.create(tmp_path / "journal", settings) as experiment:

@@ -119,7 +119,7 @@ def test_what_answers_do_not_mean(feedback: Feedback, outcome: Any, message: str
         (lambda: Confidence(0.5, 0.5), "``guess_rate`` and ``lapse_rate`` to sum to"),
     ],
 )
-def test_errors(make: Any, message: str):
+def test_refuses_wrong_arguments_of_feedback(make: Any, message: str):
     with pytest.raises(InputDataError, match="Expected " + message):
         make()
 

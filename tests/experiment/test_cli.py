@@ -68,7 +68,9 @@ def test_from_start_to_end(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
 
 
 class TestStatus:
-    def test_json(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+    def test_json_counts_asked_answered_and_pending_trials(
+        self, capsys: pytest.CaptureFixture[str], journal: str
+    ) -> None:
         call(capsys, "ask", journal)
         status = call_json(capsys, "status", journal)
         assert (status["asked"], status["answered"], status["withdrawn"]) == (7, 6, 0)
@@ -78,7 +80,9 @@ class TestStatus:
 
 
 class TestTell:
-    def test_json(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+    def test_json_says_what_was_told_or_withdrawn(
+        self, capsys: pytest.CaptureFixture[str], journal: str
+    ) -> None:
         call(capsys, "ask", journal)
         told = call_json(capsys, "tell", journal, 7, "0")
         assert told == {"id": 7, "outcome": "fail"}
@@ -87,13 +91,17 @@ class TestTell:
 
 
 class TestRecommend:
-    def test_text(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+    def test_text_gives_success_and_threshold(
+        self, capsys: pytest.CaptureFixture[str], journal: str
+    ) -> None:
         text = call(capsys, "recommend", journal, "--context", "noise=3")
         assert text.startswith("after 6 answers\n  gain = ")
         assert "success probability at noise = 3.0: 0." in text
         assert "threshold of noise: " in text
 
-    def test_json(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+    def test_json_gives_ranges_of_success_and_threshold(
+        self, capsys: pytest.CaptureFixture[str], journal: str
+    ) -> None:
         best = call_json(capsys, "recommend", journal)
         assert set(best["parameters"]) == set(best["uncertainty"]) == {"gain", "shift"}
         assert best["context"] == {"noise": 2.0}
@@ -113,7 +121,9 @@ class TestRecommend:
         found = call_json(capsys, "recommend", tmp_path / "failed")
         assert found["thresholds"]["noise"]["low"] is None
 
-    def test_duels(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_duels_give_no_success_and_no_threshold(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
         run(tmp_path / "duels", duels(initial_trials=100), 4)
         best = call_json(capsys, "recommend", tmp_path / "duels")
         assert best["success_probability"] is None
@@ -141,7 +151,7 @@ NOTES = {
 
 
 class TestExport:
-    def test_csv(
+    def test_csv_holds_every_value_to_the_last_digit(
         self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
     ) -> None:
         call(capsys, "ask", journal)
@@ -264,7 +274,7 @@ class TestImport:
             assert experiment.trials[-1].asked == shown.values
             assert experiment.undo().status == "withdrawn"  # it was not asked here
 
-    def test_wrong(
+    def test_wrong_row_is_refused_and_nothing_is_imported(
         self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
     ) -> None:
         path = tmp_path / "table.csv"
@@ -283,7 +293,9 @@ class TestImport:
 
 
 class TestChanges:
-    def test_commands(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+    def test_correct_undo_exclude_and_include_change_the_journal(
+        self, capsys: pytest.CaptureFixture[str], journal: str
+    ) -> None:
         with Experiment.open(journal) as experiment:
             before = experiment.trials
         other = "fail" if before[0].outcome else "pass"
@@ -300,14 +312,18 @@ class TestChanges:
         assert call_json(capsys, "status", journal)["excluded"] == 0
 
 
-def test_plot(capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path) -> None:
+def test_plot_makes_an_svg_file(
+    capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
+) -> None:
     figure = tmp_path / "figure.svg"
     assert call(capsys, "plot", journal, figure) == f"Made {figure}.\n"
     assert "<svg" in figure.read_text()
 
 
 class TestDemo:
-    def test_text(self, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def test_text_gives_what_is_needed_and_the_threshold(
+        self, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
         journal = tmp_path / "demo"
         text = call(capsys, "demo", journal, "--trials", "8")
         assert "  1: letter size" in text
@@ -315,7 +331,9 @@ class TestDemo:
         assert "threshold of letter size: " in text
         assert "8 answered" in call(capsys, "status", journal)
 
-    def test_json(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_json_gives_what_is_needed_and_the_threshold(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         found = call_json(capsys, "demo", "--trials", "3")
         assert found["needed"] == {"sphere": -1.5, "cylinder": -0.75}
         assert set(found["threshold"]) == {"median", "low", "high"}
@@ -335,13 +353,15 @@ class TestErrors:
         assert output.err.startswith("binary-context")
         return output.err
 
-    def test_arguments(self, capsys: pytest.CaptureFixture[str], journal: str) -> None:
+    def test_wrong_arguments_are_one_line_and_exit_code_two(
+        self, capsys: pytest.CaptureFixture[str], journal: str
+    ) -> None:
         assert "arguments are required" in self.fail(capsys)
         assert "invalid choice: 'aks'" in self.fail(capsys, "aks", journal)
         assert "invalid int value: 'x'" in self.fail(capsys, "tell", journal, "x", 1)
         assert "required: outcome" in self.fail(capsys, "tell", journal, 1)
 
-    def test_experiment(
+    def test_wrong_values_are_one_line_and_exit_code_two(
         self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
     ) -> None:
         assert "which was answered at" in self.fail(capsys, "tell", journal, 1, "pass")
@@ -355,7 +375,7 @@ class TestErrors:
         Experiment.create(tmp_path / "empty", unmodelled()).close()
         assert "at least one" in self.fail(capsys, "recommend", tmp_path / "empty")
 
-    def test_files(
+    def test_wrong_files_are_one_line_and_exit_code_two(
         self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
     ) -> None:
         config = tmp_path / "experiment.toml"
@@ -370,7 +390,7 @@ class TestErrors:
         assert "another kind of file" in self.fail(capsys, "status", config)
         assert "No such file" in self.fail(capsys, "export", journal, nowhere)
 
-    def test_serving(
+    def test_wrong_journals_and_busy_ports_are_not_served(
         self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path
     ) -> None:
         new = tmp_path / "new"

@@ -50,7 +50,7 @@ def call(capsys: pytest.CaptureFixture[str]) -> Any:
     return run
 
 
-def test_tell(call: Any, journal: str) -> None:
+def test_tell_stores_notes_and_refuses_wrong_ones(call: Any, journal: str) -> None:
     call("ask", journal)
     words = ("--rater", "ann", "--reaction-time", "0.42", "--shown", "noise=3.5")
     call("tell", journal, 1, "pass", *words, "--note", "sure=3", "--note", "why=a=b")
@@ -74,7 +74,7 @@ def test_tell(call: Any, journal: str) -> None:
         assert error.count("\n") == 1
 
 
-def test_add(call: Any, journal: str) -> None:
+def test_add_stores_values_use_and_notes(call: Any, journal: str) -> None:
     values = ("noise=1", "gain=2", "shift=-0.5")
     assert "trial 1: added, fail" in call("add", journal, "fail", *values)
     call("add", journal, "pass", *values, "--unused", "--note", "kind=warm-up")
@@ -86,7 +86,9 @@ def test_add(call: Any, journal: str) -> None:
     assert "a value for each of" in call("add", journal, "pass", "noise=1", code=2)
 
 
-def test_describe(call: Any, journal: str, tmp_path: Path) -> None:
+def test_describe_adds_shows_and_removes_notes(
+    call: Any, journal: str, tmp_path: Path
+) -> None:
     assert call("describe", journal) == "nothing is noted\n"
     assert call("describe", journal, "subject=P07", "age=31") == (
         "subject: P07\nage: 31\n"
@@ -99,7 +101,7 @@ def test_describe(call: Any, journal: str, tmp_path: Path) -> None:
     assert "self: 1" in call("describe", other, "self=1")
 
 
-def test_history(call: Any, journal: str) -> None:
+def test_history_lists_every_event_and_what_it_changed(call: Any, journal: str) -> None:
     call("ask", journal)
     call("tell", journal, 1, "pass")
     call("correct", journal, 1, "fail")

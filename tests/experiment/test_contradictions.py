@@ -60,7 +60,7 @@ def turned(settings: Settings = SETTINGS) -> Settings:
 
 
 @pytest.mark.parametrize("kernel", ["additive", "product"])
-def test_direction(kernel: str) -> None:
+def test_wrong_direction_is_found_after_thirty_answers(kernel: str) -> None:
     """Thirty answers are enough to see that large letters are easier."""
     settings = turned(replace(SETTINGS, kernel=kernel))
     for seed in range(4):
@@ -77,14 +77,14 @@ def count(sentence: str, n: int, **subject: float) -> int:
     )
 
 
-def test_power() -> None:
+def test_lapses_are_found_half_of_the_time_and_guesses_mostly() -> None:
     """Lapses are found half of the time, guesses nearly always."""
     assert count("``lapse_rate`` of 0, but easy tests were missed", 100, lapse=0.2) >= 5
     assert count("``guess_rate`` of 0.04, but hard tests were", 100, guess=0.5) >= 8
 
 
 @pytest.mark.parametrize("lapse_rate", [0.2, "learned"])
-def test_told(lapse_rate: float | str) -> None:
+def test_lapses_that_were_told_are_no_contradiction(lapse_rate: float | str) -> None:
     told = replace(SETTINGS, feedback=PassFail(0.04, lapse_rate))
     for seed in range(5):
         assert find_contradictions(simulate(60, seed, lapse=0.2), told) == []

@@ -77,7 +77,9 @@ class TestFlips:
         ]
         assert all(noticed)
 
-    def test_anywhere(self, whole: Path, tmp_path: Path) -> None:
+    def test_bit_flipped_anywhere_is_noticed_or_harmless(
+        self, whole: Path, tmp_path: Path
+    ) -> None:
         generator = random.Random(0)
         size = whole.stat().st_size
         noticed = 0
@@ -86,7 +88,9 @@ class TestFlips:
             noticed += self.check(whole, tmp_path / "copy", place)
         assert noticed > 50  # the other bits are in no use
 
-    def test_outcomes(self, whole: Path, tmp_path: Path) -> None:
+    def test_flipped_outcome_is_always_noticed(
+        self, whole: Path, tmp_path: Path
+    ) -> None:
         """SQLite has the numbers 0 and 1 in the header of a row, as 8 and 9."""
         content = whole.read_bytes()
         places = [
@@ -99,7 +103,9 @@ class TestFlips:
         for place in places:
             assert self.check(whole, tmp_path / "copy", {place: 1}), place
 
-    def test_header(self, whole: Path, tmp_path: Path) -> None:
+    def test_bit_flipped_in_the_header_is_noticed_or_harmless(
+        self, whole: Path, tmp_path: Path
+    ) -> None:
         """The first bytes, in which SQLite keeps what the file is."""
         for place in range(16, 100, 4):
             for bit in range(8):
@@ -176,7 +182,9 @@ class TestSealedTables:
         tables.begin()
         return tables
 
-    def test_rows(self, tables: SealedTables) -> None:
+    def test_rows_inserted_updated_and_deleted_are_sound(
+        self, tables: SealedTables
+    ) -> None:
         for i, name in enumerate(["cat", "dog", "owl"]):
             tables.insert("pets", (i, name))
         tables.update("pets", (1, "dog"), (1, "größerer dog"))

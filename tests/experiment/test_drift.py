@@ -84,6 +84,8 @@ def test_the_kernel_of_an_experiment(tmp_path: Path):
         ),
     ],
 )
-def test_errors(feedback: Any, given: dict[str, Any], error: Any, message: str):
+def test_refuses_wrong_drift_and_drift_of_duels_or_goals(
+    feedback: Any, given: dict[str, Any], error: Any, message: str
+):
     with pytest.raises(error, match=message):
         Settings(SPACE, feedback, **given)

@@ -220,7 +220,7 @@ class TestTell:
             other.tell(1, False)
         assert [t.outcome for t in experiment.trials] == [0, 1]
 
-    def test_once(self, experiment: Experiment) -> None:
+    def test_each_trial_is_told_only_once(self, experiment: Experiment) -> None:
         trial_id: Any = np.int64(1)
         experiment.tell(trial_id, True)
         with pytest.raises(InputDataError, match="but got 1, which was answered at"):
@@ -245,7 +245,7 @@ class TestTell:
 
 
 class TestCreate:
-    def test_settings(self, path: Path) -> None:
+    def test_settings_are_the_same_when_opened_again(self, path: Path) -> None:
         settings = pass_fail(MIXED, seed=5, hyperparameters=FIXED)
         Experiment.create(path, settings).close()
         with Experiment.open(path) as experiment:
@@ -428,7 +428,7 @@ def test_independent_of_the_program(tmp_path: Path) -> None:
             torch.set_default_dtype(before)
 
 
-def test_seeds(tmp_path: Path) -> None:
+def test_same_seed_asks_the_same_and_another_does_not(tmp_path: Path) -> None:
     runs = [
         run(tmp_path / str(i), pass_fail(rule="random", seed=seed, initial_trials=3), 6)
         for i, seed in enumerate((10**30, 10**30, 2))

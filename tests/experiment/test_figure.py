@@ -52,7 +52,7 @@ def draw(folder: Path, settings: Settings, name: str = "figure.png") -> Path:
         (pass_fail(NamedSpace(CONTINUOUS.parameters[:1]), hyperparameters=FIXED), 1),
     ],
 )
-def test_panels(
+def test_panels_are_as_many_as_the_variables_need(
     tmp_path: Path, figures: list[Figure], settings: Settings, num_panels: int
 ) -> None:
     path = draw(tmp_path, settings)
@@ -61,7 +61,9 @@ def test_panels(
     assert len(labelled) == num_panels
 
 
-def test_units(tmp_path: Path, figures: list[Figure]) -> None:
+def test_ticks_are_round_in_the_units_of_the_user(
+    tmp_path: Path, figures: list[Figure]
+) -> None:
     """Ticks are round numbers in the user's units, where they belong."""
     draw(tmp_path, pass_fail(hyperparameters=FIXED))
     surface, curve, contexts = [ax for ax in figures[0].axes if ax.get_xlabel()]
@@ -78,7 +80,7 @@ def test_units(tmp_path: Path, figures: list[Figure]) -> None:
     assert curve.get_xlabel() == contexts.get_ylabel() == "noise"
 
 
-def test_errors(tmp_path: Path) -> None:
+def test_refuses_to_draw_without_numbers_or_to_no_image_file(tmp_path: Path) -> None:
     only = Settings(NamedSpace([Categorical("window", ["a", "b"])]), initial_trials=0)
     with Experiment.create(tmp_path / "only", only) as experiment:
         experiment.tell(experiment.ask().id, True)

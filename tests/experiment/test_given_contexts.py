@@ -82,7 +82,7 @@ class TestSeveral:
         assert len({str(t.values) for t in trials}) == 3
 
     @pytest.mark.parametrize("n", [0, -1, True, 2.0, "3", 10**6])
-    def test_errors(self, tmp_path: Path, n: Any) -> None:
+    def test_refuses_wrong_numbers_of_trials(self, tmp_path: Path, n: Any) -> None:
         with (
             begin(tmp_path / "one", pass_fail(), 0) as experiment,
             pytest.raises(InputDataError, match="``n`` to be a whole number from 1"),
@@ -164,7 +164,9 @@ class TestGiven:
             (0.3, "among .* but got 0.3"),
         ],
     )
-    def test_errors(self, tmp_path: Path, context: Any, message: str) -> None:
+    def test_refuses_wrong_contexts_and_asks_nothing(
+        self, tmp_path: Path, context: Any, message: str
+    ) -> None:
         with begin(tmp_path / "one", pass_fail(TWO_CONTEXTS), 0) as experiment:
             with pytest.raises(InputDataError, match=message):
                 experiment.ask(context=context)

@@ -49,7 +49,7 @@ def fill(experiment: Experiment) -> None:
 
 
 class TestMake:
-    def test_kinds(self) -> None:
+    def test_every_kind_becomes_a_goal_in_units_of_the_box(self) -> None:
         """The contexts are in the units of the box."""
         encoder = pass_fail(SPACE).encoder()
         ends = encoder.encode_context(ENDS[0]), encoder.encode_context(ENDS[1])
@@ -72,7 +72,7 @@ class TestMake:
             assert goal.level is None or made.level == goal.level
         assert NamedGoal("map", level=0.7).make(encoder) == ThresholdMap(0.7)
 
-    def test_grid(self) -> None:
+    def test_contexts_by_default_are_levels_or_an_even_grid(self) -> None:
         """Levels where there are some, otherwise evenly on the scale."""
         made: Any = NamedGoal("worst").make(pass_fail(MIXED).encoder())
         assert len(made.contexts) == 5
@@ -151,14 +151,16 @@ class TestErrors:
         with pytest.raises(UnsupportedError, match=message):
             make(space, goal=goal, **more)
 
-    def test_stop(self) -> None:
+    def test_refuses_to_stop_a_map_by_loss_or_width(self) -> None:
         for stop in (Stop(loss=0.1), Stop(threshold_width=3.0)):
             with pytest.raises(UnsupportedError, match="to give answers where no"):
                 pass_fail(NamedSpace([PITCH], [TONE]), goal=NamedGoal("map"), stop=stop)
 
 
 @pytest.mark.parametrize("goal", [None, NamedGoal("worst", ENDS)])
-def test_recommendation(tmp_path: Path, goal: NamedGoal | None) -> None:
+def test_recommends_what_is_best_for_the_goal(
+    tmp_path: Path, goal: NamedGoal | None
+) -> None:
     """The best without noise, or what is fair with and without."""
     settings = pass_fail(SPACE, kernel="product", goal=goal)
     with Experiment.create(tmp_path / "journal", settings) as experiment:
@@ -220,7 +222,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestMap:
-    def test_thresholds(self, journal: Path) -> None:
+    def test_thresholds_are_near_the_truth_at_each_pitch(self, journal: Path) -> None:
         with Experiment.open(journal) as experiment:
             best = experiment.recommend()
         assert best.parameters == {}

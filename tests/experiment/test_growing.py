@@ -89,7 +89,7 @@ def test_the_way_does_not_matter(settings: Settings, tmp_path: Path) -> None:
             torch.testing.assert_close(grown, posterior(alone, X), rtol=1e-3, atol=1e-4)
 
 
-def test_corrections(tmp_path: Path) -> None:
+def test_model_of_other_answers_or_values_is_not_taken(tmp_path: Path) -> None:
     """A model of other answers, or with other hyperparameters, is not taken."""
     settings = pass_fail(initial_trials=20)
     states = make_states(tmp_path / "j", settings, 9)

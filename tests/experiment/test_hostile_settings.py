@@ -185,7 +185,7 @@ def test_mutated_texts_are_refused_or_sound(tmp_path: Path) -> None:
         ('"flat"', ",".join(f'"{i}"' for i in range(30000)), "at most 500 columns"),
     ],
 )
-def test_message(
+def test_broken_settings_are_refused_in_one_short_line(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     old: str,
@@ -203,7 +203,7 @@ def test_message(
     assert not (tmp_path / "journal").exists()
 
 
-def test_fractions(tmp_path: Path) -> None:
+def test_rates_may_be_fractions_in_a_text(tmp_path: Path) -> None:
     path = tmp_path / "settings.toml"
     path.write_text(TOML.replace("0.04", '"1/26"').replace("0.02", '"0.02"'))
     settings = Settings.from_toml(path)
@@ -211,7 +211,7 @@ def test_fractions(tmp_path: Path) -> None:
     assert settings.feedback.likelihood().guess_rate == 1 / 26
 
 
-def test_alternatives(tmp_path: Path) -> None:
+def test_alternatives_are_kept_as_the_guess_rate(tmp_path: Path) -> None:
     """They are kept as the guess rate, as in journals of old."""
     path = tmp_path / "settings.toml"
     path.write_text(TOML.replace("guess_rate = 0.04", "alternatives = 26"))
@@ -229,7 +229,7 @@ def test_learned_lapse_rate() -> None:
     assert Settings.from_dict(settings.to_dict()) == settings
 
 
-def test_combinations() -> None:
+def test_refuses_combinations_that_cannot_be_inverted() -> None:
     content = tomllib.loads(LENS)
     for rows in ([[1e300, 0], [0, 1e300]], [[1e-9, 0], [0, 1]], [[1, 2], [2, 4]]):
         content["combinations"] = rows
@@ -237,7 +237,7 @@ def test_combinations() -> None:
             Settings.from_dict(content)
 
 
-def test_kinds() -> None:
+def test_refuses_arguments_of_a_wrong_type() -> None:
     wrong: Any = 5
     settings = Settings.from_dict(tomllib.loads(DUELS))
     with pytest.raises(InputDataError, match="``content`` to be a dictionary"):

@@ -41,7 +41,7 @@ def settings(**kwargs: Any) -> Settings:
 
 
 class TestChoice:
-    def test_rates(self) -> None:
+    def test_rates_are_met_and_the_choice_repeats_itself(self) -> None:
         """About as many as wanted, and always the same ones."""
         kinds = [choose_kind(5, n, 0.1, 0.2) for n in range(1, 4001)]
         counts = Counter(kinds)
@@ -54,7 +54,7 @@ class TestChoice:
         assert {choose_kind(s, 1, 0.5, 0.5) for s in range(50)} == {None}
         assert {choose_kind(0, n, 0.0, 0.0) for n in range(50)} == {None}
 
-    def test_easiest(self) -> None:
+    def test_easy_trials_have_the_easiest_context_and_the_same_sides(self) -> None:
         """Contexts without a direction stay."""
         context = {"noise": 3.0, "size": 0.0, "color": 0.3}
         found, sides = make_easy(context, [{"gain": 0.1}], SPACE)
@@ -144,7 +144,9 @@ def test_round_trip() -> None:
         ({"kept_out": ["hard"]}, r"``kept_out`` to be a list of catch, easy"),
     ],
 )
-def test_errors(arguments: Any, message: str) -> None:
+def test_refuses_wrong_rates_and_wrong_catch_trials(
+    arguments: Any, message: str
+) -> None:
     with pytest.raises(InputDataError, match=message):
         settings(**arguments)
 

@@ -43,7 +43,9 @@ def filled(path: Path, num_trials: int = 200) -> Path:
 
 
 class TestTrials:
-    def test_settings(self, journal: Journal, path: Path) -> None:
+    def test_journal_keeps_its_settings_and_path(
+        self, journal: Journal, path: Path
+    ) -> None:
         assert journal.settings() == SETTINGS
         assert journal.path == path
 
@@ -115,7 +117,7 @@ class TestTrials:
             ):
                 journal._connection.execute(f"UPDATE trials SET {change}")
 
-    def test_fits(self, journal: Journal) -> None:
+    def test_fits_are_kept_to_the_last_bit(self, journal: Journal) -> None:
         assert journal.fit(5) is None
         assert journal.last_fit() is None
         values = {"lengthscale": [0.1 + 0.2, 1 / 3], "outputscale": [1e-300]}
@@ -187,7 +189,7 @@ class TestTransactions:
             change()
             assert [t.outcome for t in journal.trials()] == [1, None, None]
 
-    def test_closed(self, journal: Journal) -> None:
+    def test_closed_journal_refuses_to_be_read(self, journal: Journal) -> None:
         journal.close()
         with pytest.raises(InputDataError, match="to be open and sound, but got: Cann"):
             journal.trials()
@@ -224,7 +226,7 @@ class TestOtherFiles:
         others = [p for p in path.parent.iterdir() if p != path]
         assert all(p.stat().st_size == 0 or p.suffix.endswith("-shm") for p in others)
 
-    def test_missing(self, path: Path) -> None:
+    def test_missing_file_and_folder_are_refused(self, path: Path) -> None:
         with pytest.raises(InputDataError, match="which is not there"):
             Journal(path)
         assert not path.exists()
@@ -234,7 +236,9 @@ class TestOtherFiles:
     @pytest.mark.parametrize(
         "content", [b"", b"id,outcome\n1,pass\n", b"SQLite format 3\0", bytes(5000)]
     )
-    def test_foreign(self, path: Path, content: bytes) -> None:
+    def test_another_kind_of_file_is_refused_and_unchanged(
+        self, path: Path, content: bytes
+    ) -> None:
         path.write_bytes(content)
         self.refuse(path, "the journal of an experiment, but got .* another kind of")
 
@@ -244,7 +248,7 @@ class TestOtherFiles:
             other.execute("CREATE TABLE trials (id)")
         self.refuse(path, "the journal of an experiment, but got .* another kind of")
 
-    def test_newer(self, path: Path) -> None:
+    def test_newer_version_is_refused_and_unchanged(self, path: Path) -> None:
         filled(path, 3)
         with closing(sqlite3.connect(path)) as other:
             other.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
@@ -254,18 +258,20 @@ class TestOtherFiles:
         self.refuse(path, message)
 
     @pytest.mark.parametrize("fraction", [0.01, 0.2, 0.4, 0.6, 0.8, 0.99])
-    def test_truncated(self, path: Path, fraction: float) -> None:
+    def test_truncated_file_is_refused_and_unchanged(
+        self, path: Path, fraction: float
+    ) -> None:
         content = filled(path).read_bytes()
         path.write_bytes(content[: int(fraction * len(content))])
         self.refuse(path, "but got .*(is damaged: |another kind of file)")
 
-    def test_scrambled(self, path: Path) -> None:
+    def test_scrambled_page_is_refused_and_unchanged(self, path: Path) -> None:
         content = bytearray(filled(path).read_bytes())
         content[4096 * 2 : 4096 * 3] = bytes(range(256)) * 16
         path.write_bytes(content)
         self.refuse(path, "which is damaged: ")
 
-    def test_owner(self, path: Path) -> None:
+    def test_header_says_whose_file_it_is_and_its_version(self, path: Path) -> None:
         header = filled(path, 1).read_bytes()[:100]
         assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
         assert int.from_bytes(header[60:64], "big") == SCHEMA_VERSION

@@ -52,7 +52,7 @@ class TestOneFile:
                     assert copied.trials == experiment.trials
                     assert copied.history == experiment.history
 
-    def test_moved(self, path: Path) -> None:
+    def test_moved_journal_can_be_opened(self, path: Path) -> None:
         Experiment.create(path, unmodelled()).close()
         moved = path.rename(path.with_name("moved"))
         with Experiment.open(moved) as experiment:
@@ -96,7 +96,7 @@ class TestCrash:
         return path
 
     @pytest.mark.parametrize("writable", [True, False])
-    def test_restored(
+    def test_answers_are_restored_even_where_nothing_can_be_written(
         self, torn: Path, monkeypatch: pytest.MonkeyPatch, writable: bool
     ) -> None:
         """Also where nothing can be written."""
@@ -146,8 +146,14 @@ class TestCreate:
         assert names(path.parent) == [left.name]
 
     def test_old_drafts_are_not_in_the_way(self, path: Path) -> None:
-        path.with_name(f".{path.name}.{os.getpid()}.new").write_text("draft")
-        Experiment.create(path, unmodelled()).close()
+        draft = path.with_name(f".{path.name}.{os.getpid()}.new")
+        draft.write_text("draft")
+        with Experiment.create(path, unmodelled()) as experiment:
+            trial = experiment.ask()
+            experiment.tell(trial.id, "pass")
+        with Experiment.open(path) as experiment:
+            assert [t.id for t in experiment.trials] == [trial.id]
+        assert path.read_bytes()[:5] != b"draft"
 
     def test_links_are_not_followed(self, path: Path) -> None:
         target = path.with_name("precious")
@@ -192,7 +198,7 @@ class TestCreate:
 
 
 class TestReadVersion:
-    def test_journals(self, path: Path) -> None:
+    def test_version_of_a_new_journal_is_the_latest(self, path: Path) -> None:
         Experiment.create(path, unmodelled()).close()
         assert read_version(path) == SCHEMA_VERSION
 

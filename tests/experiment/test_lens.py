@@ -64,7 +64,7 @@ class TestPowerVector:
         plain = power_vector(double([[1, 0, 10], [1, 0, 77]]))
         torch.testing.assert_close(plain[0], plain[1])
 
-    def test_transform(self) -> None:
+    def test_transform_scales_power_vectors_and_keeps_other_columns(self) -> None:
         transform = PowerVectors(1, (-6.0, 6.0), (-4.0, 0.0))
         X = uniform(5, 5)
         found = transform(X)
@@ -73,7 +73,7 @@ class TestPowerVector:
         expected = (power_vector(lenses) - double([-1, 0, 0])) / 48**0.5
         torch.testing.assert_close(found[:, 1:4], expected)
 
-    def test_box(self) -> None:
+    def test_box_holds_all_lenses_and_is_no_larger(self) -> None:
         """It holds all that lenses become, and is no larger."""
         transform = PowerVectors(1, (-6.0, 6.0), (-4.0, 1.0))
         bounds = double([[-1, 0, 0, 0], [1, 1, 1, 1]])
@@ -88,7 +88,7 @@ class TestPowerVector:
 
 
 class TestLens:
-    def test_parts(self) -> None:
+    def test_parts_have_the_names_and_steps_of_a_lens(self) -> None:
         assert [part.name for part in SPACE.parts] == list(values(0, 0, 0))
         assert [part.choices[1] for part in LENS.parts if part.choices] == [
             -5.75,
@@ -130,7 +130,9 @@ class TestLens:
         torch.testing.assert_close(drawn.T.cov(), expected, rtol=0.0, atol=5.0)
 
     @pytest.mark.parametrize("feedback", [None, Duels()])
-    def test_runs(self, tmp_path: Path, feedback: Any) -> None:
+    def test_asks_for_and_recommends_lenses_in_steps(
+        self, tmp_path: Path, feedback: Any
+    ) -> None:
         kind = {} if feedback is None else {"feedback": feedback}
         settings = Settings(SPACE, **kind, initial_trials=5)
         with Experiment.create(tmp_path / "journal", settings) as experiment:
@@ -158,7 +160,9 @@ class TestLens:
             (("", (-4, 4), (-2, 0)), "``name`` to be a text"),
         ],
     )
-    def test_errors(self, arguments: Any, message: str) -> None:
+    def test_refuses_wrong_ranges_steps_and_names(
+        self, arguments: Any, message: str
+    ) -> None:
         with pytest.raises(InputDataError, match=message):
             Lens(*arguments)
 
@@ -201,7 +205,9 @@ class TestNamedCombinations:
             ),
         ],
     )
-    def test_errors(self, parameters: Any, name: str, message: str) -> None:
+    def test_refuses_other_parameters_and_unknown_names(
+        self, parameters: Any, name: str, message: str
+    ) -> None:
         with pytest.raises(InputDataError, match=message):
             Settings(NamedSpace(parameters, [SIZE]), combinations=name)
 

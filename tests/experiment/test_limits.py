@@ -108,7 +108,9 @@ def test_the_same_questions(tmp_path: Path, make: Any) -> None:
         ({"size": (0.6, 0.9)}, "to leave values from 0.5 to 2 that can be shown"),
     ],
 )
-def test_errors(tmp_path: Path, limits: Any, message: str) -> None:
+def test_refuses_wrong_limits_and_asks_nothing(
+    tmp_path: Path, limits: Any, message: str
+) -> None:
     with begin(tmp_path / "one", pass_fail(TWO_CONTEXTS), 0) as experiment:
         with pytest.raises(InputDataError, match=message):
             experiment.ask(limits=limits)

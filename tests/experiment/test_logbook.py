@@ -49,7 +49,9 @@ def test_pending_and_numbers(experiment: Experiment) -> None:
 
 
 class TestTell:
-    def test_details(self, experiment: Experiment) -> None:
+    def test_rater_reaction_time_and_extra_values_are_stored(
+        self, experiment: Experiment
+    ) -> None:
         trial = experiment.ask(rater="Ada")
         assert trial.rater == "Ada"
         experiment.tell(trial.id, 1, reaction_time=1, extra={"eye": "left", "lux": 3})
@@ -93,7 +95,7 @@ class TestTell:
             ({"extra": {"outcome": 1}}, "``extra`` to have names of its own"),
         ],
     )
-    def test_errors(
+    def test_refuses_wrong_details_and_stores_nothing(
         self, experiment: Experiment, details: dict[str, Any], message: str
     ) -> None:
         trial = experiment.ask()
@@ -107,7 +109,7 @@ class TestTell:
             experiment.ask(rater=rater)
         assert experiment.trials == []
 
-    def test_times(self, experiment: Experiment) -> None:
+    def test_times_have_milliseconds_and_a_zone(self, experiment: Experiment) -> None:
         """Milliseconds, with a zone."""
         experiment.tell(experiment.ask().id, 1)
         (trial,) = experiment.trials
@@ -119,7 +121,9 @@ class TestTell:
 
 
 class TestCorrections:
-    def test_history(self, experiment: Experiment) -> None:
+    def test_history_has_the_old_and_the_new_values(
+        self, experiment: Experiment
+    ) -> None:
         experiment.tell(experiment.ask().id, 1, reaction_time=0.5)
         experiment.correct(1, "fail")
         experiment.exclude(1)
@@ -240,7 +244,7 @@ class TestAdd:
         assert experiment.trials == [used, unused]
         assert experiment.recommend().num_answers == 1
 
-    def test_duels(self, path: Path) -> None:
+    def test_duels_need_the_values_of_both_sides(self, path: Path) -> None:
         with Experiment.create(path, duels()) as experiment:
             values = {"noise": 1.0, "first.gain": 1.0, "first.shift": 0.0}
             with pytest.raises(InputDataError, match="each of .*'second.shift'"):
@@ -266,7 +270,7 @@ class TestAdd:
 
 
 class TestImport:
-    def test_texts(self, experiment: Experiment) -> None:
+    def test_texts_of_a_csv_file_are_parsed(self, experiment: Experiment) -> None:
         """As they come from a CSV file."""
         table = [
             "outcome,window,taps,gain,noise,use,rater,reaction_time,asked_at,eye",
@@ -326,7 +330,7 @@ class TestImport:
 
 
 class TestMetadata:
-    def test_life(self, path: Path) -> None:
+    def test_changes_are_kept_with_the_old_values(self, path: Path) -> None:
         about = {"subject": "P07", "age": 41}
         with Experiment.create(path, unmodelled(), about) as experiment:
             assert experiment.metadata == about
@@ -340,7 +344,7 @@ class TestMetadata:
         assert changes[1].old == {"notes": "wears größere lenses"}
         assert changes[1].new == {"notes": "none"}
 
-    def test_errors(self, path: Path) -> None:
+    def test_refuses_values_that_cannot_be_stored(self, path: Path) -> None:
         about: Any = {"subject": object()}
         with pytest.raises(InputDataError, match="``metadata`` to give 'subject' a te"):
             Experiment.create(path, unmodelled(), about)

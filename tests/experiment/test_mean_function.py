@@ -36,6 +36,8 @@ def test_it_is_the_same_function_with_another_kernel() -> None:
         ([["a"]], [1.0]),
     ],
 )
-def test_mistakes(points: Any, weights: Any) -> None:
+def test_refuses_points_and_weights_that_do_not_match(
+    points: Any, weights: Any
+) -> None:
     with pytest.raises(InputDataError, match="``points`` of ``mean_function`` to be"):
         MeanFunction(points, weights)

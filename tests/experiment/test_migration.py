@@ -155,7 +155,9 @@ def test_damage_is_found_and_nothing_is_changed(
         assert file.execute("PRAGMA user_version").fetchone() == (1,)
 
 
-def test_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_migration_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The migration is one transaction."""
     path = killed(tmp_path / "journal")
 

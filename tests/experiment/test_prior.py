@@ -66,14 +66,14 @@ def sides(**changes: Any) -> list[dict[str, Any]]:
 
 
 class TestCategories:
-    def test_pooled(self) -> None:
+    def test_pooled_values_share_two_thirds_of_the_variance(self) -> None:
         """What was seen of one value is a guess of the others."""
         K = matrix(KINDS[2], sides(window="flat"))
         assert float(K[0, 1] / K[0, 0]) == pytest.approx(2 / 3)
         both = matrix(KINDS[2], sides(window="flat", mode="d"))
         assert float(both[0, 1] / both[0, 0]) == pytest.approx(4 / 9)
 
-    def test_separate(self) -> None:
+    def test_separate_values_are_nearly_uncorrelated(self) -> None:
         """One-hot columns with the lengthscale of numbers are nearly islands."""
         few = [Real("x", 0.0, 1.0), Categorical("window", ["hann", "box", "flat"])]
         settings = Settings(NamedSpace(few, [CONTEXT]), Duels(), priors="separate")
@@ -99,7 +99,7 @@ class TestThresholdOnly:
         mean: Any = make_prior(again)["mean"]
         assert mean.slope.item() == pytest.approx(6.0)
 
-    def test_slopes(self) -> None:
+    def test_wide_priors_allow_for_flatter_functions(self) -> None:
         """Wide priors allow for flatter functions, and for more of a difference."""
         for kind, median, spread, variance in (
             ("pooled", 6.0, 0.5, 4.0),
@@ -168,7 +168,7 @@ class TestPeak:
             (NamedSpace([Periodic("a", 0.0, 180.0)], [CONTEXT]), {}, "'peak' with a"),
         ],
     )
-    def test_refused(
+    def test_refuses_spaces_and_kernels_that_have_no_peak(
         self, space: NamedSpace, options: dict[str, Any], expected: str
     ) -> None:
         with pytest.raises((InputDataError, UnsupportedError), match=expected):
@@ -184,7 +184,7 @@ class TestHyperparameters:
         module, _ = handles["correlation"]
         assert module.correlation.shape == (2,)
 
-    def test_names(self) -> None:
+    def test_names_are_those_that_the_kernel_and_mean_have(self) -> None:
         """A lengthscale of contexts only where these have one."""
         names = [set(Surrogate(s).handles(make_prior(s))) for s in KINDS]
         shared = {"lengthscale", "correlation", "outputscale"}
@@ -200,7 +200,7 @@ class TestHyperparameters:
 
 
 @pytest.mark.parametrize("settings", KINDS)
-def test_batches(settings: Settings) -> None:
+def test_batch_of_priors_begins_with_equal_values(settings: Settings) -> None:
     """A batch has as many sets of hyperparameters, which begin alike."""
     rows = settings.encoder().snap(
         uniform(4, settings.encoder().context_space.dim), True

@@ -175,12 +175,16 @@ class TestBrokenOutput:
     def test_closed_pipe(self, journal: str) -> None:
         assert "Broken pipe" in self.run('status "$1" | (exec <&-; sleep 1)', journal)
 
-    def test_folder(self, journal: str, tmp_path: Path) -> None:
+    def test_folder_in_place_of_a_file_is_refused(
+        self, journal: str, tmp_path: Path
+    ) -> None:
         message = self.run('export "$1" "$2"', journal, str(tmp_path))
         assert "Is a directory" in message
 
 
-def test_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: Any, journal: str) -> None:
+def test_interrupt_is_one_line_and_exit_code_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: Any, journal: str
+) -> None:
     def interrupt(*arguments: Any) -> None:
         raise KeyboardInterrupt
 

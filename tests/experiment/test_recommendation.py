@@ -75,7 +75,7 @@ class TestParameters:
 
 
 class TestUncertainty:
-    def test_forms(self) -> None:
+    def test_numbers_have_intervals_and_categories_have_shares(self) -> None:
         uncertainty: Any = recommendation(pass_fail(MIXED)).uncertainty
         low, high = uncertainty["gain"]
         assert 0.1 <= low <= high <= 10.0
@@ -113,7 +113,7 @@ class TestUncertainty:
 
 
 class TestProbability:
-    def test_success(self) -> None:
+    def test_success_equals_that_of_many_other_draws(self) -> None:
         """Against many other draws from the posterior."""
         settings = Settings.from_dict(
             {
@@ -140,7 +140,7 @@ class TestProbability:
         values = [best.success_probability({"noise": s}).mean for s in (2.5, 2.7, 4.0)]
         assert values[0] > values[1] > values[2]
 
-    def test_preference(self) -> None:
+    def test_best_is_preferred_to_others_and_level_with_itself(self) -> None:
         best = recommendation(duels())
         other = {"gain": 9.0, "shift": 0.5}
         estimate = best.preference_probability(other)
@@ -149,7 +149,7 @@ class TestProbability:
         same = best.preference_probability(best.parameters, {"noise": 1.0})
         assert same.mean == pytest.approx(0.5)
 
-    def test_errors(self) -> None:
+    def test_refuses_wrong_levels_contexts_and_kinds_of_answers(self) -> None:
         best = recommendation(pass_fail(), 5)
         for credible in (0.0, 1.0, float("nan")):
             with pytest.raises(
@@ -242,7 +242,7 @@ class TestThreshold:
         with pytest.raises(UnsupportedError, match="``harder`` of 'echo'"):
             best.threshold("echo")
 
-    def test_errors(self) -> None:
+    def test_refuses_wrong_probabilities_duels_and_no_context(self) -> None:
         best = graded("up", n=5)
         for probability in (0.0, 0.1, 0.95, 1.0, float("nan")):
             with pytest.raises(InputDataError, match="0.1 and 0.95, the success rates"):
@@ -257,7 +257,7 @@ class TestThreshold:
 
 class TestLoss:
     @pytest.mark.parametrize("harder", ["up", "down"])
-    def test_units(self, harder: str) -> None:
+    def test_loss_is_in_units_of_the_context(self, harder: str) -> None:
         """With a known slope, units of the context are those of the latent function."""
         best = graded(harder, n=30, slope=6.0, context_variance=1e-5)
         latent = best._optima.losses.mean()
@@ -284,12 +284,12 @@ class TestLoss:
             best.expected_loss()
         assert measure_progress(Stop(loss=1e9), 20, best)[0].now == math.inf
 
-    def test_falls(self) -> None:
+    def test_loss_falls_with_more_answers(self) -> None:
         few, many = (recommendation(pass_fail(), n).expected_loss() for n in (8, 120))
         assert many.mean < few.mean
         assert many.high < few.high
 
-    def test_errors(self) -> None:
+    def test_refuses_units_of_a_log_scale_and_wrong_levels(self) -> None:
         best = graded("up", "log", n=5)
         assert best.expected_loss().unit is None
         with pytest.raises(UnsupportedError, match="linear scale, but got 'noise'"):
@@ -323,14 +323,14 @@ class TestRegion:
         assert drop <= 0.5
         assert edge["gain"] == 10.0 or drop > 0.3
 
-    def test_categories(self) -> None:
+    def test_large_tolerance_holds_every_category(self) -> None:
         best = recommendation(pass_fail(MIXED), 60)
         everything = best.region(100.0)
         assert everything is not None
         assert everything["window"] == ["hann", "box", "flat"]
         assert everything["taps"] == (1.0, 9.0)
 
-    def test_wraps(self) -> None:
+    def test_region_of_an_angle_wraps_around(self) -> None:
         """An angle of 2 degrees is between 170 and 10."""
         settings = Settings(NamedSpace([Periodic("axis", 0, 180)]), seed=0)
         angles = [float(3 * i) for i in range(60)]
@@ -348,7 +348,7 @@ class TestRegion:
         assert low > 150
         assert high < 30
 
-    def test_nothing(self) -> None:
+    def test_tiny_tolerance_gives_none_and_a_negative_one_is_refused(self) -> None:
         best = recommendation(pass_fail(), 10)
         assert best.region(1e-9) is None
         with pytest.raises(InputDataError, match="``tolerance`` not to be negative"):

@@ -69,7 +69,7 @@ class TestPrepare:
             experiment.ask()
             assert len(calls) == 5  # something else was shown than was supposed
 
-    def test_wrong(self, tmp_path: Path) -> None:
+    def test_refuses_unknown_trials_and_outcomes(self, tmp_path: Path) -> None:
         with Experiment.create(tmp_path / "journal", unmodelled()) as experiment:
             with pytest.raises(InputDataError, match="a pending trial, but got 1"):
                 experiment.prepare(1, "pass")
@@ -179,7 +179,7 @@ class TestRun:
         for start in range(0, 12, 3):
             assert sorted(shown[start : start + 3]) == ["a", "b", "c"]
 
-    def test_interrupt(
+    def test_interrupt_is_one_line_and_exit_code_130(
         self,
         monkeypatch: pytest.MonkeyPatch,
         capsys: pytest.CaptureFixture[str],

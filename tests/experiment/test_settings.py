@@ -71,11 +71,11 @@ class TestDefaults:
         assert (settings.rule, settings.kernel) == ("ucb99-ald", "additive")
         assert settings.initial_trials == 6  # two for each variable
 
-    def test_duels(self) -> None:
+    def test_duels_have_a_rule_and_a_kernel_of_their_own(self) -> None:
         settings = duels()
         assert (settings.rule, settings.kernel) == ("muc-target", "product")
 
-    def test_alternatives(self) -> None:
+    def test_alternatives_give_the_guess_rate(self) -> None:
         feedback = PassFail(lapse_rate=0.02, alternatives=26)
         assert feedback == PassFail(1 / 26, 0.02)
         assert replace(feedback, lapse_rate=0.0) == PassFail(1 / 26)
@@ -120,22 +120,24 @@ class TestErrors:
             ),
         ],
     )
-    def test_unsupported(self, make: Any, message: str) -> None:
+    def test_refuses_rules_and_kernels_that_do_not_fit(
+        self, make: Any, message: str
+    ) -> None:
         with pytest.raises(UnsupportedError, match=message):
             make()
 
     @pytest.mark.parametrize("value", [-1, 1.5, "a", True])
-    def test_counts(self, value: Any) -> None:
+    def test_refuses_counts_that_are_not_whole_numbers(self, value: Any) -> None:
         for name in ("seed", "initial_trials"):
             with pytest.raises(InputDataError, match=f"``{name}`` to be a whole"):
                 pass_fail(**{name: value})
 
-    def test_rates(self) -> None:
+    def test_refuses_a_guess_rate_of_one(self) -> None:
         with pytest.raises(InputDataError, match="``guess_rate`` to be in"):
             PassFail(guess_rate=1.0)
 
     @pytest.mark.parametrize("number", [1, 0, -26, 26.0, "26", True, [26]])
-    def test_alternatives(self, number: Any) -> None:
+    def test_refuses_wrong_numbers_of_alternatives(self, number: Any) -> None:
         message = "``alternatives`` to be a whole number of at least 2, but got"
         with pytest.raises(InputDataError, match=message):
             PassFail(alternatives=number)
@@ -144,7 +146,7 @@ class TestErrors:
         with pytest.raises(InputDataError, match="two, but got 0.5 and 26"):
             PassFail(0.5, alternatives=26)
 
-    def test_learned(self) -> None:
+    def test_only_lapses_of_passes_and_fails_can_be_learned(self) -> None:
         """Only lapses of passes and fails can be learned."""
         with pytest.raises(InputDataError, match="``guess_rate`` to be in"):
             PassFail(guess_rate="learned")
@@ -158,21 +160,21 @@ class TestOutcomes:
         "outcome",
         [True, 1, 1.0, "pass", " PASS ", "1", np.bool_(True), torch.tensor(1)],
     )
-    def test_passed(self, outcome: Any) -> None:
+    def test_every_form_of_a_pass_is_one(self, outcome: Any) -> None:
         assert PassFail().parse(outcome) == 1
 
     @pytest.mark.parametrize("outcome", [False, 0, "fail", "0", np.int64(0)])
-    def test_failed(self, outcome: Any) -> None:
+    def test_every_form_of_a_fail_is_zero(self, outcome: Any) -> None:
         assert PassFail().parse(outcome) == 0
 
-    def test_duels(self) -> None:
+    def test_first_side_is_one_and_second_is_zero(self) -> None:
         assert Duels().parse("first") == 1
         assert Duels().parse("second") == 0
 
     @pytest.mark.parametrize(
         "outcome", ["first", "", None, 2, -1, 0.5, float("nan"), [1, 0], object()]
     )
-    def test_wrong(self, outcome: Any) -> None:
+    def test_refuses_what_is_neither_a_pass_nor_a_fail(self, outcome: Any) -> None:
         message = "Expected ``outcome`` to be 'pass' or 1, or 'fail' or 0, but got"
         with pytest.raises(InputDataError, match=message):
             PassFail().parse(outcome)
@@ -192,7 +194,7 @@ class TestPlainData:
         content = json.loads(json.dumps(settings.to_dict()))
         assert Settings.from_dict(content) == settings
 
-    def test_toml(self, tmp_path: Path) -> None:
+    def test_toml_file_gives_the_settings(self, tmp_path: Path) -> None:
         path = tmp_path / "experiment.toml"
         path.write_text(TOML)
         assert Settings.from_toml(path) == Settings(
@@ -224,7 +226,9 @@ class TestPlainData:
             ("seed = 7", "seed 7", "to be a TOML file, but got .*experiment.toml"),
         ],
     )
-    def test_errors(self, tmp_path: Path, old: str, new: str, message: str) -> None:
+    def test_refuses_wrong_keys_and_values_of_a_toml_file(
+        self, tmp_path: Path, old: str, new: str, message: str
+    ) -> None:
         path = tmp_path / "experiment.toml"
         assert old in TOML
         path.write_text(TOML.replace(old, new))
@@ -287,13 +291,13 @@ class TestCombinations:
             ),
         ],
     )
-    def test_wrong(
+    def test_refuses_wrong_shapes_scales_and_kernels(
         self, space: NamedSpace, arguments: dict[str, Any], message: str
     ) -> None:
         with pytest.raises((InputDataError, UnsupportedError), match=message):
             Settings(space, **arguments)
 
-    def test_experiment(self, tmp_path: Path) -> None:
+    def test_experiment_keeps_them_and_recommends(self, tmp_path: Path) -> None:
         settings = Settings(LENS, combinations=POWER_VECTOR, seed=0, initial_trials=2)
         with Experiment.create(tmp_path / "journal", settings) as experiment:
             for i in range(7):

@@ -231,7 +231,7 @@ class TestFork:
         in_child(work)
 
 
-def test_repr(path: Path) -> None:
+def test_repr_counts_trials_and_says_if_closed(path: Path) -> None:
     with Experiment.create(path, unmodelled()) as experiment:
         experiment.tell(experiment.ask().id, 1)
         experiment.ask()

@@ -15,11 +15,11 @@ from tests.tensors import double
 
 
 class TestNamedSpace:
-    def test_reference(self) -> None:
+    def test_reference_context_has_a_value_for_each_context(self) -> None:
         assert MIXED.reference_context() == {"noise": 2.0}
         assert NamedSpace([Real("x", 0, 1)]).reference_context() == {}
 
-    def test_errors(self) -> None:
+    def test_refuses_no_variables_repeated_names_and_wrong_kinds(self) -> None:
         x, s = Real("x", 0, 1), Context("x", 0.0, low=0.0, high=1.0)
         with pytest.raises(InputDataError, match="at least one variable, but got none"):
             NamedSpace([], [])
@@ -32,7 +32,7 @@ class TestNamedSpace:
 
 
 class TestEncoder:
-    def test_box(self) -> None:
+    def test_box_has_contexts_first_and_a_column_for_each_category(self) -> None:
         """Contexts first, then the parameters; one column for each category."""
         encoder = Encoder(MIXED)
         space = encoder.context_space
@@ -50,7 +50,7 @@ class TestEncoder:
         assert not encoder.is_continuous
         assert Encoder(CONTINUOUS).is_continuous
 
-    def test_ratio(self) -> None:
+    def test_contexts_not_centered_run_from_zero_to_one(self) -> None:
         encoder = Encoder(CONTINUOUS, centered=False)
         assert encoder.context_space.bounds.tolist() == [[0, 0, 0], [1, 1, 1]]
         assert encoder.context_space.reference_context.tolist() == [0.5]
@@ -86,7 +86,7 @@ class TestEncoder:
             torch.testing.assert_close(encoder.snap(X, snap_contexts), expected)
             torch.testing.assert_close(Snap(encoder, snap_contexts)(X), expected)
 
-    def test_errors(self) -> None:
+    def test_refuses_missing_names_and_values_out_of_range(self) -> None:
         encoder = Encoder(CONTINUOUS)
         parameters = {"gain": 1.0, "shift": 0.0}
         with pytest.raises(InputDataError, match=r"each of \['noise'\], but got \[\]"):

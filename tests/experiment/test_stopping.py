@@ -72,13 +72,13 @@ class TestProgress:
 
 
 class TestShouldStop:
-    def test_tolerance(self, tmp_path: Path) -> None:
+    def test_stops_once_the_loss_is_within_the_tolerance(self, tmp_path: Path) -> None:
         with run(tmp_path / "j", None, 10) as experiment:
             loss = experiment.recommend().expected_loss().mean
             assert experiment.should_stop(1.01 * loss)
             assert not experiment.should_stop(0.99 * loss)
 
-    def test_answers(self, tmp_path: Path) -> None:
+    def test_stops_after_the_given_number_of_answers(self, tmp_path: Path) -> None:
         with run(tmp_path / "j", Stop(answers=2), 1) as experiment:
             assert not experiment.should_stop()
             experiment.tell(experiment.ask().id, True)
@@ -109,7 +109,9 @@ class TestSettings:
             ([1], "``stop`` to be a table"),
         ],
     )
-    def test_errors(self, table: Any, message: str) -> None:
+    def test_refuses_wrong_tables_of_when_to_stop(
+        self, table: Any, message: str
+    ) -> None:
         content = Settings(SPACE).to_dict()
         with pytest.raises(InputDataError, match=message):
             Settings.from_dict({**content, "stop": table})

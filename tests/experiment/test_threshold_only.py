@@ -95,11 +95,14 @@ def test_no_best(best: Recommendation) -> None:
             call()
 
 
-def test_stop(answered: Experiment) -> None:
+def test_stops_when_the_threshold_is_known_to_the_tolerance(
+    answered: Experiment,
+) -> None:
     assert not answered.should_stop(tolerance=0.5)
+    assert answered.should_stop(tolerance=90.0)
 
 
-def test_resumes(tmp_path: Path) -> None:
+def test_experiment_opened_again_asks_the_same_questions(tmp_path: Path) -> None:
     """Levels, and the same questions whether the file was closed or not."""
     paths = [tmp_path / "one", tmp_path / "two"]
     asked = []
@@ -118,7 +121,7 @@ def test_resumes(tmp_path: Path) -> None:
     assert all(level % 5 == 0 for level in asked[0])
 
 
-def test_kernels(tmp_path: Path) -> None:
+def test_two_contexts_work_with_either_kernel(tmp_path: Path) -> None:
     """Two contexts, of which one has no direction, and the freer kernel."""
     pitch = Context("pitch", 1000.0, low=125.0, high=8000.0, scale="log")
     space = NamedSpace([], [LEVEL, pitch])
@@ -145,7 +148,7 @@ def test_settings_and_figure(tmp_path: Path) -> None:
     assert (tmp_path / "ear.png").stat().st_size > 10_000
 
 
-def test_errors() -> None:
+def test_refuses_what_needs_parameters() -> None:
     with pytest.raises(InputDataError, match="at least one variable, but got none"):
         NamedSpace([])
     with pytest.raises(UnsupportedError, match="something to compare in duels, but"):

@@ -19,13 +19,13 @@ unit = st.floats(0.0, 1.0)
 
 
 class TestReal:
-    def test_linear(self) -> None:
+    def test_linear_scale_encodes_evenly_and_decodes_back(self) -> None:
         sphere = Real("sphere", -4.0, 4.0)
         for value, column in ((-4.0, 0.0), (0.0, 0.5), (2.0, 0.75), (4.0, 1.0)):
             torch.testing.assert_close(sphere.encode(value), double([column]))
             assert sphere.decode(double([column])) == value
 
-    def test_log(self) -> None:
+    def test_log_scale_encodes_ratios_evenly_and_decodes_back(self) -> None:
         gain = Real("gain", 0.01, 100.0, "log")
         for value, column in ((0.01, 0.0), (1.0, 0.5), (10.0, 0.75), (100.0, 1.0)):
             torch.testing.assert_close(gain.encode(value), double([column]))
@@ -43,7 +43,7 @@ class TestReal:
         assert abs(variable.encode(value).item() - u) < 1e-5
         assert float(f"{value:.9g}") == value or value in (low, 1e3 * low)
 
-    def test_snap(self) -> None:
+    def test_snapping_changes_nothing(self) -> None:
         U = double([[0.123], [0.4]])
         assert torch.equal(Real("x", 0.0, 1.0).snap(U), U)
 
@@ -61,7 +61,9 @@ class TestReal:
             (("x", 1, 2, "sqrt"), "to be one of linear, log, but got 'sqrt'"),
         ],
     )
-    def test_errors(self, arguments: Any, message: str) -> None:
+    def test_refuses_wrong_names_bounds_and_scales(
+        self, arguments: Any, message: str
+    ) -> None:
         with pytest.raises(InputDataError, match=message):
             Real(*arguments)
 
@@ -72,7 +74,7 @@ class TestReal:
 
 
 class TestInteger:
-    def test_values(self) -> None:
+    def test_values_encode_evenly_and_decode_as_integers(self) -> None:
         taps = Integer("taps", 1, 5)
         for value in range(1, 6):
             column = taps.encode(value)
@@ -81,7 +83,9 @@ class TestInteger:
             assert isinstance(taps.decode(column), int)
 
     @given(unit, st.sampled_from(["linear", "log"]), st.integers(1, 10_000))
-    def test_nearest(self, u: float, scale: str, high: int) -> None:
+    def test_decodes_and_snaps_to_the_nearest_integer(
+        self, u: float, scale: str, high: int
+    ) -> None:
         """In the user's units, by brute force."""
         variable = Integer("n", 1, 1 + high, scale)
         exact = 1 + u * high if scale == "linear" else (1 + high) ** u
@@ -95,7 +99,7 @@ class TestInteger:
         Integer("n", 0, 4).snap(U).sum().backward()
         assert torch.equal(U.grad, torch.ones(2, 1).double())  # pyright: ignore
 
-    def test_errors(self) -> None:
+    def test_refuses_fractions_and_values_out_of_range(self) -> None:
         with pytest.raises(InputDataError, match="``high`` of 'n' to be a whole numb"):
             Integer("n", 1, 2.5)  # pyright: ignore
         with pytest.raises(InputDataError, match="``value`` of 'n' to be a whole numb"):
@@ -107,14 +111,14 @@ class TestInteger:
 class TestCategorical:
     window = Categorical("window", ["hann", "box", 3])
 
-    def test_values(self) -> None:
+    def test_values_encode_as_one_hot_and_decode_back(self) -> None:
         assert self.window.num_columns == 3
         for i, value in enumerate(("hann", "box", 3)):
             column = self.window.encode(value)
             assert torch.equal(column, torch.eye(3).double()[i])
             assert self.window.decode(column) == value
 
-    def test_snap(self) -> None:
+    def test_snaps_to_the_largest_column_without_a_gradient(self) -> None:
         U = double([[0.2, 0.9, 0.3], [0.0, 0.0, 0.1]]).requires_grad_(True)
         snapped = self.window.snap(U)
         assert torch.equal(snapped, double([[0, 1, 0], [0, 0, 1]]))
@@ -125,7 +129,7 @@ class TestCategorical:
         bounds = torch.stack([torch.zeros(3), torch.ones(3)]).double()
         assert torch.equal(self.window.snap(bounds), bounds)
 
-    def test_errors(self) -> None:
+    def test_refuses_wrong_categories_and_unknown_values(self) -> None:
         for values in ("ab", ["a"], ["a", "a"], [1, True], [None, 1], 3):
             with pytest.raises(InputDataError, match="at least two different texts"):
                 Categorical("window", values)  # pyright: ignore
@@ -135,7 +139,9 @@ class TestCategorical:
 
 class TestContext:
     @pytest.mark.parametrize("harder", [None, "down", "up"])
-    def test_centered(self, harder: str | None) -> None:
+    def test_centered_contexts_have_the_easier_end_at_one(
+        self, harder: str | None
+    ) -> None:
         """The easier end is at 1."""
         size = Context("size", 0.0, low=-1.0, high=3.0, harder=harder)
         sign = -1 if harder == "up" else 1
@@ -144,7 +150,7 @@ class TestContext:
             torch.testing.assert_close(encoded, double([sign * column]))
             assert size.decode(encoded, centered=True) == value
 
-    def test_ratio(self) -> None:
+    def test_contexts_not_centered_keep_zero_at_zero(self) -> None:
         """Zero stays zero, whichever way tests become harder."""
         contrast = Context("contrast", 1.0, low=-1.0, high=4.0, harder="up")
         for value, column in ((-1.0, -0.25), (0.0, 0.0), (4.0, 1.0)):
@@ -152,13 +158,13 @@ class TestContext:
             torch.testing.assert_close(encoded, double([column]))
             assert contrast.decode(encoded, centered=False) == value
 
-    def test_log(self) -> None:
+    def test_log_scale_encodes_ratios_evenly(self) -> None:
         size = Context("size", 1.0, low=0.01, high=100.0, scale="log")
         torch.testing.assert_close(size.encode(1.0, True), double([0.0]))
         assert size.decode(double([0.5]), True) == 10.0
 
     @pytest.mark.parametrize("scale", ["linear", "log"])
-    def test_difficulty(self, scale: str) -> None:
+    def test_difficulty_goes_the_way_that_is_harder(self, scale: str) -> None:
         middle = 10.0 if scale == "log" else 50.5
         ends = {"low": 1.0, "high": 100.0, "scale": scale}
         up = Context("noise", 1.0, harder="up", **ends)  # pyright: ignore
@@ -175,7 +181,9 @@ class TestContext:
             torch.testing.assert_close(found, torch.cat(expected), rtol=1e-5, atol=1e-5)
 
     @given(st.floats(-1.0, 1.0), st.booleans(), st.sampled_from([None, "up", "down"]))
-    def test_levels(self, u: float, centered: bool, harder: str | None) -> None:
+    def test_decodes_and_snaps_to_the_nearest_level(
+        self, u: float, centered: bool, harder: str | None
+    ) -> None:
         """The nearest level, by brute force; the snapped column is that level's."""
         levels = [0.0, 2.0, 3.0, 8.0]
         size = Context("size", 2.0, levels=levels[::-1], harder=harder)
@@ -213,7 +221,9 @@ class TestContext:
             ({"low": 0.0, "high": 1.0, "harder": "yes"}, "'up' or 'down' or None"),
         ],
     )
-    def test_errors(self, arguments: Any, message: str) -> None:
+    def test_refuses_wrong_bounds_levels_and_directions(
+        self, arguments: Any, message: str
+    ) -> None:
         with pytest.raises(InputDataError, match=message):
             Context("s", 1.0, **arguments)
 
@@ -248,12 +258,14 @@ class TestSteps:
             ),
         ],
     )
-    def test_choices(self, variable: Any, expected: list[float]) -> None:
+    def test_choices_are_all_that_can_be_shown(
+        self, variable: Any, expected: list[float]
+    ) -> None:
         assert list(variable.choices) == expected
         assert variable.bounds == (expected[0], expected[-1])
 
     @given(unit, st.sampled_from([0.25, 0.3, 0.7]))
-    def test_nearest(self, u: float, step: float) -> None:
+    def test_decodes_and_snaps_to_the_nearest_step(self, u: float, step: float) -> None:
         variable = Real("x", -1.0, 2.0, step=step)
         assert variable.choices is not None
         wanted = variable.bounds[0] + u * (variable.bounds[1] - variable.bounds[0])
@@ -269,7 +281,7 @@ class TestSteps:
         assert U.grad is not None
         assert torch.equal(U.grad, torch.ones_like(U))
 
-    def test_contexts(self) -> None:
+    def test_contexts_with_steps_equal_those_with_levels(self) -> None:
         """The same as with levels."""
         stepped = Context("s", 0.4, low=0.0, high=1.0, step=0.25, harder="up")
         levels = Context("s", 0.4, levels=[0, 0.25, 0.5, 0.75, 1], harder="up")
@@ -296,7 +308,7 @@ class TestSteps:
             ),
         ],
     )
-    def test_errors(self, arguments: Any, message: str) -> None:
+    def test_refuses_wrong_steps_and_levels(self, arguments: Any, message: str) -> None:
         with pytest.raises(InputDataError, match=message):
             Real("x", **arguments)
         with pytest.raises(InputDataError, match=message):

@@ -67,7 +67,7 @@ class TestBounds:
         torch.testing.assert_close(acqf(X), expected)
 
     @every_goal
-    def test_bounds(self, goal: Goal) -> None:
+    def test_are_the_mean_and_deviations_of_the_goal(self, goal: Goal) -> None:
         model, X = make_model("outcomes"), uniform(5, 1, 3)
         x = SPACE.parameters(X.squeeze(-2))
         mean, variance = goal.moments(model, SPACE, x)
@@ -147,7 +147,9 @@ class TestSampledKnowledgeGradient:
         assert (found - ahead_values).abs().median() < 0.02
 
     @pytest.mark.parametrize(("kind", "goal"), list(zip(KINDS, SAMPLED, strict=True)))
-    def test_simulation(self, kind: str, goal: Goal) -> None:
+    def test_value_equals_that_of_simulated_answers(
+        self, kind: str, goal: Goal
+    ) -> None:
         model = make_model(kind, n=4)
         acqf = SampledKnowledgeGradient(model, SPACE, goal, num_points=4)
         points, X = acqf.choose_points(), candidates(model, 2)
@@ -169,7 +171,7 @@ class TestSampledKnowledgeGradient:
         X = candidates(model, 50).unsqueeze(1).expand(-1, 2, -1, -1)
         assert (acqf(X) > -1e-12).all()
 
-    def test_gradient(self) -> None:
+    def test_gradient_equals_finite_differences(self) -> None:
         model = make_model("duels")
         with frozen(model):
             acqf = SampledKnowledgeGradient(model, SPACE, WORST)

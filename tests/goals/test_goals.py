@@ -69,7 +69,7 @@ class TestMoments:
             assert abs(variance[i] / draws.var() - 1) < (0.02 if exact else 0.12)
             assert torch.allclose(goal.mean(model, SPACE, x), mean[i], atol=1e-12)
 
-    def test_gradient(self, goal: Goal, kind: str) -> None:
+    def test_gradient_equals_finite_differences(self, goal: Goal, kind: str) -> None:
         if not is_for(goal, kind):
             pytest.skip("no outcomes")
         model = make_model(kind)
@@ -79,7 +79,7 @@ class TestMoments:
             mean = lambda x: goal.mean(model, SPACE, x)  # noqa: E731
             assert gradcheck(mean, (X[:2].clone().requires_grad_(),))
 
-    def test_batch(self, goal: Goal, kind: str) -> None:
+    def test_batch_equals_a_loop(self, goal: Goal, kind: str) -> None:
         if not is_for(goal, kind):
             pytest.skip("no outcomes")
         model = make_model(kind, (2, 3))
@@ -100,7 +100,9 @@ class TestMoments:
                 atol=1e-8,
             )
 
-    def test_challenge(self, goal: Goal, kind: str) -> None:
+    def test_challenge_is_the_variance_of_the_chance_to_win(
+        self, goal: Goal, kind: str
+    ) -> None:
         """The variance of the chance to beat an incumbent."""
         if kind == "outcomes" or not is_for(goal, kind):
             pytest.skip("no duels, or no outcomes")
@@ -119,7 +121,7 @@ class TestMoments:
             else:  # few draws, and no variance can be larger than a quarter
                 assert error < 0.03 * 0.25
 
-    def test_device(self, goal: Goal, kind: str) -> None:
+    def test_makes_nothing_on_the_default_device(self, goal: Goal, kind: str) -> None:
         if not is_for(goal, kind):
             pytest.skip("no outcomes")
         model = make_model(kind)
@@ -253,7 +255,7 @@ class TestContexts:
             own = AtContext(s).mean(model, SPACE, X.unsqueeze(1))[:, i]
             torch.testing.assert_close(mean[:, i], own)
 
-    def test_grid(self) -> None:
+    def test_grid_covers_the_bounds_and_needs_a_point(self) -> None:
         space = ContextSpace(double([[0.0, 2.0, 0.0], [1.0, 4.0, 1.0]]), [0, 1], [0, 2])
         grid = context_grid(space, 3)
         assert grid.shape == (9, 2)
@@ -262,7 +264,7 @@ class TestContexts:
         with pytest.raises(InputDataError, match="``num_points`` .* but got 0"):
             context_grid(SPACE, 0)
 
-    def test_draws(self) -> None:
+    def test_draws_come_from_the_distribution_and_repeat_themselves(self) -> None:
         uniform_contexts = torch.distributions.Uniform(0.2, 0.4)
         contexts = draw_contexts(uniform_contexts, 500, seed=1)
         assert contexts.shape == (500, 1)
@@ -270,12 +272,12 @@ class TestContexts:
         assert abs(contexts.mean() - 0.3) < 0.01
         assert torch.equal(contexts, draw_contexts(uniform_contexts, 500, seed=1))
 
-    def test_weights(self) -> None:
+    def test_weights_sum_to_one_and_are_equal_by_default(self) -> None:
         goal = ContextAverage(CONTEXTS, [5, 2, 3])
         assert goal.weights == (0.5, 0.2, 0.3)
         assert ContextAverage([0.1, 0.2]).weights == (0.5, 0.5)
 
-    def test_mistakes(self) -> None:
+    def test_refuses_wrong_weights_levels_contexts_and_models(self) -> None:
         with pytest.raises(InputDataError, match="``weights`` .* 3 contexts"):
             ContextAverage(CONTEXTS, [1, 2])
         with pytest.raises(InputDataError, match="``weights`` .* but got"):
@@ -298,7 +300,7 @@ class TestContexts:
             recommend(make_model("duels"), SPACE, goal=SUCCESS)
 
 
-def test_names() -> None:
+def test_repr_of_each_goal_begins_with_its_class() -> None:
     names = {repr(goal).partition("(")[0] for goal in (*LINEAR, *SAMPLED, SUCCESS)}
     assert names == {
         "AtReference",

@@ -79,14 +79,14 @@ class TestLookAhead:
             assert abs(acqfs[1](trial) - change / 8) < 1.5e-3
 
     @pytest.mark.parametrize("make", LOOK_AHEAD)
-    def test_gradient(self, make: Any) -> None:
+    def test_gradient_equals_finite_differences(self, make: Any) -> None:
         model = make_model("outcomes")
         with frozen(model):
             acqf = make(model, SPACE, LEVEL, num_points=16)
             assert gradcheck(acqf, (candidates(model, 3).requires_grad_(),))
 
     @pytest.mark.parametrize("make", LOOK_AHEAD)
-    def test_batch(self, make: Any) -> None:
+    def test_batch_equals_a_loop(self, make: Any) -> None:
         model = make_model("outcomes", (2, 2))
         X = uniform(4, 2, 2, 1, 3, seed=2)
         values = make(model, SPACE, LEVEL)(X)
@@ -102,14 +102,14 @@ class TestLookAhead:
         acqf = GlobalMutualInformation(model, SPACE, LEVEL)
         assert (acqf(uniform(200, 1, 3)) > -1e-12).all()
 
-    def test_mistakes(self) -> None:
+    def test_refuses_duels_and_levels_out_of_reach(self) -> None:
         with pytest.raises(UnsupportedError, match="to have pass/fail outcomes"):
             GlobalMutualInformation(make_model("duels"), SPACE, LEVEL)
         with pytest.raises(InputDataError, match="between 0.25 and 0.95"):
             GlobalMutualInformation(make_model("outcomes"), SPACE, 0.2)
 
 
-def test_straddle() -> None:
+def test_straddle_is_the_deviation_less_the_distance_to_the_level() -> None:
     model, X = make_model("outcomes"), uniform(5, 1, 3)
     mean, variance = model.moments(X)
     expected = 1.5 * variance.sqrt() - (mean - LATENT).abs()
@@ -132,7 +132,7 @@ def test_half_way_is_the_default() -> None:
 
 class TestRules:
     @pytest.mark.parametrize("rule", ["map-mi", "map-eavc", "map-straddle"])
-    def test_maximum(self, rule: str) -> None:
+    def test_suggested_trial_beats_two_thousand_others(self, rule: str) -> None:
         model = make_model("outcomes")
         trial = suggest(model, SPACE, rule, seed=0, goal=ThresholdMap(LEVEL))
         if rule == "map-straddle":
@@ -142,7 +142,7 @@ class TestRules:
         with torch.no_grad():
             assert acqf(trial) > 0.995 * acqf(uniform(2000, 1, 3)).max()
 
-    def test_batch(self) -> None:
+    def test_batches_have_their_shape_and_the_given_context(self) -> None:
         model = make_model("outcomes", (2,))
         goal = ThresholdMap(LEVEL)
         trials = suggest(model, SPACE, "map-mi", QUICK, seed=0, q=2, goal=goal)
@@ -190,7 +190,7 @@ class TestThresholdMap:
         assert ((band.low < truth) & (truth < band.high)).all()
         assert ((band.low < band.center) & (band.center < band.high)).all()
 
-    def test_quantiles(self) -> None:
+    def test_quantiles_are_those_of_thresholds_of_draws(self) -> None:
         """Of thresholds of draws from the posterior, along the line."""
         model = self.model()
         x = double([[0.5]])
@@ -213,7 +213,7 @@ class TestThresholdMap:
         band = threshold_map(model, space, 0.75, double([[0.5]]), num_samples=None)
         assert band.center == torch.inf
 
-    def test_mistakes(self) -> None:
+    def test_refuses_two_contexts_missing_parameters_and_duels(self) -> None:
         model = make_model("outcomes")
         two = ContextSpace(SPACE.bounds, [0, 1], [0.5, 0.5])
         with pytest.raises(InputDataError, match="one context, .* but got 2"):
@@ -245,7 +245,7 @@ class TestThresholdAlone:
         return psychometric_gp(X, Y, self.space, guess_rate=0.5)
 
     @pytest.mark.parametrize("rule", BINARY_RULES)
-    def test_rules(self, rule: str) -> None:
+    def test_every_rule_suggests_trials_in_the_box(self, rule: str) -> None:
         for batch_shape in ((), (2,)):
             model = self.model(*batch_shape)
             trial = suggest(model, self.space, rule, QUICK, seed=0, q=2)

@@ -42,7 +42,7 @@ def z_scores(name: str) -> Array:
 
 class TestRecords:
     @pytest.mark.parametrize("name", BY_NAME)
-    def test_posterior(self, name: str) -> None:
+    def test_posterior_equals_every_record(self, name: str) -> None:
         assert z_scores(name).shape == (2, len(BY_NAME[name]["test_X"]))
 
     def test_size_of_errors(self) -> None:
@@ -69,7 +69,9 @@ HARD_SETTINGS = {
 @both_inferences
 class TestGrid:
     @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
-    def test_posterior(self, setting: Setting, inference: Inference) -> None:
+    def test_posterior_equals_that_of_a_grid(
+        self, setting: Setting, inference: Inference
+    ) -> None:
         assert_equals_grid(setting.model(inference).exact_posterior(ROWS), setting)
 
     @pytest.mark.parametrize("setting", HARD_SETTINGS.values(), ids=HARD_SETTINGS)
@@ -94,13 +96,15 @@ settings_with_quantiles = pytest.mark.parametrize(
 
 @settings_with_quantiles
 class TestQuantiles:
-    def test_latent(self, setting: Setting) -> None:
+    def test_latent_quantiles_equal_those_of_a_grid(self, setting: Setting) -> None:
         posterior = setting.model().exact_posterior(ROWS)
         found, error = posterior.quantile(LEVELS), posterior.quantile_error(LEVELS)
         assert found.shape == error.shape == (3, 4, 1)
         assert_agree(found, error, setting.exact.quantiles(LEVELS.tolist()))
 
-    def test_probability(self, setting: Setting) -> None:
+    def test_probability_quantiles_equal_those_of_a_grid(
+        self, setting: Setting
+    ) -> None:
         # The link is monotone, with this slope.
         posterior = setting.model().exact_posterior(ROWS)
         found = array(posterior.probability_quantile(LEVELS))
@@ -127,14 +131,14 @@ class TestQuantilesOfTrials:
     model = SETTINGS["two outcomes"].model()
     X = double([[0.3], [0.7]])
 
-    def test_quantile(self) -> None:
+    def test_quantiles_are_those_of_the_draws(self) -> None:
         posterior = self.model.exact_posterior(self.X)
         expected = np.quantile(posterior.means.detach().numpy(), LEVELS, axis=0)
         np.testing.assert_allclose(
             array(posterior.quantile(LEVELS)), expected, atol=0.01
         )
 
-    def test_error(self) -> None:
+    def test_error_is_like_that_of_a_row_close_by(self) -> None:
         # That of a row close by, where the density is smooth.
         posterior = self.model.exact_posterior(self.X)
         near = self.model.exact_posterior(self.X + 0.02)
@@ -147,7 +151,7 @@ class TestWithoutData:
 
     setting = Setting(rates=GUESSES, variance=2.5, mean=0.7)
 
-    def test_outcomes(self) -> None:
+    def test_outcomes_have_the_moments_and_quantiles_of_the_prior(self) -> None:
         posterior = self.setting.model().exact_posterior(ROWS)
         np.testing.assert_allclose(array(posterior.mean), 0.7)
         np.testing.assert_allclose(array(posterior.variance), 2.5)
@@ -160,7 +164,7 @@ class TestWithoutData:
         for name in ("mean_error", "variance_error", "probability_error"):
             np.testing.assert_allclose(array(getattr(posterior, name)), 0, atol=1e-12)
 
-    def test_duels(self) -> None:
+    def test_duels_have_the_quantiles_of_the_prior(self) -> None:
         pairs, labels = uniform(0, 2, 1), uniform(0, 1)
         model = PreferenceGP(pairs, labels, covar_module=self.setting.kernel)
         posterior = model.exact_posterior(ROWS)

@@ -86,7 +86,7 @@ class TestSamples:
         expected = third @ torch.from_numpy(exact.weights)
         assert largest_z(deviations**3, expected) < LARGEST_Z
 
-    def test_shapes(self) -> None:
+    def test_values_and_samples_have_the_shapes_of_the_batches(self) -> None:
         for batch_shape in ((), (3,), (2, 3)):
             for model_class in MODEL_CLASSES:
                 model = random_model(model_class, 5, batch_shape=batch_shape)
@@ -127,7 +127,7 @@ class TestSamples:
             distance = (found.unsqueeze(1) - drawn).abs().amax(dim=-1)
             assert distance.amin(dim=1).max().item() < 1e-3
 
-    def test_sampler(self) -> None:
+    def test_sampler_of_botorch_gives_samples_of_its_shape(self) -> None:
         posterior: Any = self.setting.model().exact_posterior(ROWS, num_samples=64)
         sampler = get_sampler(posterior, torch.Size([16]), seed=5)
         assert sampler(posterior).shape == (16, 4, 1)
@@ -152,7 +152,7 @@ class TestSamples:
                     pair = getattr(together, name)[i], getattr(alone, name)
                     torch.testing.assert_close(*pair, rtol=0, atol=1e-10)
 
-    def test_gradient(self) -> None:
+    def test_gradients_equal_finite_differences(self) -> None:
         model = self.setting.model()
 
         def posterior(X: Tensor) -> ExactPosterior:
@@ -179,7 +179,7 @@ class TestSamples:
             )
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, 5)
             X, Y = random_trials(model_class, 2)
@@ -190,7 +190,7 @@ class TestSamples:
                 posterior.quantile_error(LEVELS)
                 posterior.rsample(torch.Size([3]))
 
-    def test_message(self) -> None:
+    def test_refuses_rows_of_another_shape(self) -> None:
         for X in (uniform(4, 2), uniform(1)):
             with pytest.raises(InputDataError, match="``batch_shape x q x 1``"):
                 self.setting.model().exact_posterior(X)
@@ -338,7 +338,9 @@ class TestConditioning:
         assert_equals_grid(model.exact_posterior(ROWS, 4096, seed=3), setting)
 
     @both_models
-    def test_batch(self, model_class: ModelClass) -> None:
+    def test_elements_of_a_batch_equal_models_alone(
+        self, model_class: ModelClass
+    ) -> None:
         # Every element of a batch of models, before and after.
         model = random_model(model_class, 6, batch_shape=(2,))
         more, labels = random_trials(model_class, 2, batch_shape=(2,), seed=5)
@@ -376,7 +378,7 @@ class TestConditioning:
 class TestRepeats:
     X = uniform(4, 2, seed=3)
 
-    def test_seed(self) -> None:
+    def test_seed_repeats_itself_and_leaves_the_global_state(self) -> None:
         for model_class in MODEL_CLASSES:
             first, second = (random_model(model_class, 6) for _ in range(2))
             expected = first.exact_posterior(self.X, 64).means
@@ -399,7 +401,7 @@ class TestRepeats:
             draws.append(known.exact_posterior(self.X, 64).means)
         assert torch.equal(*draws)
 
-    def test_copies(self) -> None:
+    def test_copies_have_the_same_draws(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, 6)
             expected = model.exact_posterior(self.X, 256).means
@@ -454,7 +456,7 @@ class TestRepeats:
 class TestInference:
     """Where the chains begin does not matter."""
 
-    def test_laplace(self) -> None:
+    def test_laplace_gives_the_same_posterior(self) -> None:
         for pair in ((BinaryGP, BinaryLaplaceGP), (PreferenceGP, PreferenceLaplaceGP)):
             X, Y = random_trials(pair[1], 12)
             first, second = (

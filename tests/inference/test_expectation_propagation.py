@@ -97,13 +97,13 @@ def golden_model(name: str, i: int) -> tuple[BinaryGP, Tensor, dict[str, Any]]:
 
 @pytest.mark.parametrize(("name", "i"), GOLDEN_CASES)
 class TestGolden:
-    def test_sites(self, name: str, i: int) -> None:
+    def test_sites_equal_the_golden_numbers(self, name: str, i: int) -> None:
         model, _, expected = golden_model(name, i)
         precision, location = model.eval().approximation.as_sites().unbind(dim=-1)
         assert_near(precision, double(expected["tau_tilde"]), 1e-9)
         assert_near(location, double(expected["nu_tilde"]), 1e-9)
 
-    def test_posterior(self, name: str, i: int) -> None:
+    def test_posterior_equals_the_golden_numbers(self, name: str, i: int) -> None:
         model, Z, expected = golden_model(name, i)
         mean, variance = moments(model, Z)
         assert_near(mean, double(expected["latent_mean"]), 1e-10)
@@ -113,7 +113,7 @@ class TestGolden:
         spread = double(expected["probability_variance"])
         assert_near(probability.variance.flatten(), spread, 1e-10)
 
-    def test_evidence(self, name: str, i: int) -> None:
+    def test_evidence_equals_the_golden_number(self, name: str, i: int) -> None:
         model, _, expected = golden_model(name, i)
         found = -model.eval().approximation.log_evidence
         assert_near(found, expected["neg_log_marginal_likelihood"], 1e-13)
@@ -313,7 +313,9 @@ def negative_case(rates: tuple[float, float]) -> tuple[Prior, SiteApproximation]
 
 @with_rates
 class TestNegativeSites:
-    def test_projection(self, rates: tuple[float, float]) -> None:
+    def test_projection_equals_the_dense_matrix(
+        self, rates: tuple[float, float]
+    ) -> None:
         prior, approximation = negative_case(rates)
         P = dense_projection(prior, approximation.as_sites())
         assert_near(approximation.projection(), P, 1e-12)
@@ -322,7 +324,9 @@ class TestNegativeSites:
         explained = np.einsum("iq,ij,jq->q", cross, P, cross)
         assert_near(approximation.explained_variance(cross), explained, 1e-12)
 
-    def test_weights(self, rates: tuple[float, float]) -> None:
+    def test_weights_equal_those_of_the_dense_posterior(
+        self, rates: tuple[float, float]
+    ) -> None:
         prior, approximation = negative_case(rates)
         mean, _ = dense_posterior(prior, approximation.as_sites())
         weights = np.linalg.solve(prior.K.numpy(), mean - prior.mean.numpy())

@@ -196,7 +196,7 @@ class TestFindModeProperties:
 
 
 class TestLaplaceApproximation:
-    def test_definition(self) -> None:
+    def test_evidence_and_covariance_follow_the_definition(self) -> None:
         # Everything from K⁻¹ and the curvature of the log likelihood, by NumPy.
         for n in (1, 2, 3):
             mean, K, c = problem(n)
@@ -261,7 +261,7 @@ class TestLaplaceApproximation:
         approximation = laplace_approximation(PLAIN, *problem())
         assert not approximation.weights.requires_grad
 
-    def test_factor(self) -> None:
+    def test_factor_is_the_cholesky_factor_of_its_definition(self) -> None:
         _, K, _ = problem(batch_shape=(2,))
         root = uniform(2, 6, seed=3)
         L = factorize(K, root)

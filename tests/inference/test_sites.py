@@ -55,7 +55,7 @@ class TestByInverse:
         assert found is not None
         assert (plain / found.variance - 1).abs().max() > 1e-8
 
-    def test_declines(self) -> None:
+    def test_declines_many_weak_negative_or_batched_sites(self) -> None:
         mean, K = prior(20)
         assert Marginals.by_inverse(mean, K, make_sites(20, 12)) is None
         negative = make_sites(20, 0)

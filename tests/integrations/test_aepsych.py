@@ -41,7 +41,7 @@ def change(text: str, *changes: tuple[str, str]) -> str:
 
 
 class TestConfiguration:
-    def test_variables(self) -> None:
+    def test_variables_rule_and_numbers_of_trials_are_read(self) -> None:
         found = read_configuration(EAR, seed=3)
         settings = found.settings
         assert settings.space.parameters == (Real("pitch", 125.0, 8000.0, "log"),)
@@ -79,7 +79,7 @@ class TestConfiguration:
         assert [p.name for p in space.parameters] == ["pitch", "level"]
         assert space.contexts == ()
 
-    def test_duels(self) -> None:
+    def test_duels_and_integers_are_read(self) -> None:
         settings = read_configuration(TASTE).settings
         assert settings.feedback == Duels()
         assert settings.space.parameters[1] == Integer("sour", 1, 5)
@@ -108,7 +108,9 @@ class TestConfiguration:
             ("min_asks = 5", "min_asks = few", "``min_asks`` of .* but got 'few'"),
         ],
     )
-    def test_errors(self, old: str, new: str, message: str) -> None:
+    def test_refuses_missing_and_wrong_entries_by_name(
+        self, old: str, new: str, message: str
+    ) -> None:
         with pytest.raises((InputDataError, UnsupportedError), match=message):
             read_configuration(change(EAR, (old, new)))
 
@@ -152,7 +154,9 @@ def session(tmp_path: Path) -> Iterator[AEPsychSession]:
 
 
 class TestSession:
-    def test_dialogue(self, session: AEPsychSession) -> None:
+    def test_dialogue_has_the_keys_and_shapes_of_aepsych(
+        self, session: AEPsychSession
+    ) -> None:
         """The answers have the keys and the shapes of AEPsych's server."""
         assert send(session, "setup", config_str=EAR) == {"strat_id": 0}
         bounds = {"pitch": [125.0, 8000.0], "level": [-10.0, 90.0]}
@@ -188,7 +192,9 @@ class TestSession:
         assert send(session, "exit") == ended
         assert session.finished
 
-    def test_end(self, session: AEPsychSession) -> None:
+    def test_last_question_says_that_it_is_the_last(
+        self, session: AEPsychSession
+    ) -> None:
         """As in AEPsych, the last question says that it is the last."""
         send(session, "setup", config_str=TASTE)
         ends = [send(session, "ask")["is_finished"] for _ in range(4)]
@@ -252,7 +258,9 @@ class TestSession:
         assert message in error(session, "ask", {"fixed_pars": fixed})
         assert session.strategy.experiment.trials == []
 
-    def test_duels(self, session: AEPsychSession) -> None:
+    def test_duels_count_the_preferred_side_from_zero(
+        self, session: AEPsychSession
+    ) -> None:
         """AEPsych's outcome is the number of the preferred side, from 0."""
         send(session, "setup", config_str=TASTE)
         config = send(session, "ask")["config"]
@@ -297,7 +305,9 @@ class TestSession:
         assert "no configuration of AEPsych" in error(session, "get_config")
         session.close()
 
-    def test_errors(self, session: AEPsychSession) -> None:
+    def test_wrong_messages_are_refused_and_nothing_is_stored(
+        self, session: AEPsychSession
+    ) -> None:
         assert "setup first" in error(session, "ask")
         assert "Missing a configure message" in error(session, "setup", {})
         assert "unknown type: 'dance'" in error(session, "dance")

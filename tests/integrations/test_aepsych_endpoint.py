@@ -39,7 +39,7 @@ class TestQueries:
         x = {"query_type": "prediction", "x": x, "probability_space": True}
         return send(session, "query", **x)["y"]
 
-    def test_prediction(self, asked: AEPsychSession) -> None:
+    def test_prediction_is_that_of_the_model(self, asked: AEPsychSession) -> None:
         """That of the model, and where the threshold was simulated."""
         found = self.predict(asked, pitch=[1000.0, 1000.0], level=[10.0, 60.0])
         assert found[0] < 0.05
@@ -60,7 +60,9 @@ class TestQueries:
             asked, "query", {"query_type": "prediction", "x": None}
         )
 
-    def test_extrema(self, asked: AEPsychSession) -> None:
+    def test_no_point_of_a_grid_is_beyond_the_extrema(
+        self, asked: AEPsychSession
+    ) -> None:
         """No point of a grid is beyond them."""
         grid = [(125.0 * 2**i, 10.0 * j - 10.0) for i in range(7) for j in range(11)]
         found = self.predict(
@@ -73,7 +75,9 @@ class TestQueries:
             x = {k: v for k, v in answer["x"].items() if k != "ear"}
             assert self.predict(asked, **x) == pytest.approx(answer["y"], abs=1e-3)
 
-    def test_inverse(self, asked: AEPsychSession) -> None:
+    def test_inverse_finds_the_threshold_at_a_given_pitch(
+        self, asked: AEPsychSession
+    ) -> None:
         for pitch in (300.0, 4000.0):
             answer = send(
                 asked,
@@ -154,7 +158,7 @@ class TestEndpoint:
         assert json.loads(received)["message"] is None
 
     @pytest.mark.slow
-    def test_command(self, tmp_path: Path) -> None:
+    def test_command_serves_a_configuration_until_exit(self, tmp_path: Path) -> None:
         (tmp_path / "ear.ini").write_text(EAR)
         program = [sys.executable, "-m", "botorch_binary_context.experiment"]
         files = [str(tmp_path / "ear.journal"), "--config", str(tmp_path / "ear.ini")]

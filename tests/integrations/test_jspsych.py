@@ -83,7 +83,7 @@ def read_letter(trial: Trial) -> bool:
 
 class TestExample:
     @pytest.mark.parametrize("mode", ["data-only", "visual"])
-    def test_simulated(
+    def test_simulated_answers_arrive_and_questions_are_the_same(
         self, mode: str, pages: Any, files: Path, tmp_path: Path
     ) -> None:
         """All answers arrive, and the questions are those without a browser."""
@@ -112,7 +112,9 @@ class TestExample:
         assert all(trial.outcome for trial in trials if read_letter(trial))
         assert {trial.outcome for trial in trials} == {0, 1}
 
-    def test_keyboard(self, pages: Any, files: Path, tmp_path: Path) -> None:
+    def test_keyboard_takes_letters_alone_and_buttons_work(
+        self, pages: Any, files: Path, tmp_path: Path
+    ) -> None:
         settings = Settings.from_dict({**LETTERS, "seed": 1, "stop": {"answers": 3}})
         path = tmp_path / "letters.journal"
         with shown(pages, path, settings, files, "index.html") as (opened, experiment):
@@ -154,7 +156,9 @@ class TestPlugin:
     def result(self, page: Any) -> Any:
         return page.evaluate("window.result")
 
-    def test_types(self, page: tuple[Any, Experiment]) -> None:
+    def test_parameter_types_have_the_numbers_of_jspsych(
+        self, page: tuple[Any, Experiment]
+    ) -> None:
         """The numbers are those of jsPsych."""
         theirs = page[0].evaluate("jsPsychModule.ParameterType")
         module = 'import("./plugin-binary-context.js")'
@@ -184,7 +188,9 @@ class TestPlugin:
         assert (data["response"], data["outcome"], data["rt"]) == (None, None, None)
         assert experiment.trials[0].status == "withdrawn"
 
-    def test_reload(self, page: tuple[Any, Experiment]) -> None:
+    def test_reload_shows_the_same_trial_again(
+        self, page: tuple[Any, Experiment]
+    ) -> None:
         """The same trial is shown again."""
         opened, experiment = page
         self.start(opened)
@@ -216,7 +222,9 @@ class TestPlugin:
         assert len(attempts) == 2
         assert [t.outcome for t in experiment.trials] == [1]
 
-    def test_refusals(self, page: tuple[Any, Experiment]) -> None:
+    def test_what_the_server_refuses_is_an_error_of_the_trial(
+        self, page: tuple[Any, Experiment]
+    ) -> None:
         """What the server refuses is an error of the trial."""
         opened, _ = page
         for parameters, message in (
@@ -238,7 +246,9 @@ class TestPlugin:
         assert experiment.trials[0].reaction_time == 0.123
 
 
-def test_duels(pages: Any, files: Path, tmp_path: Path) -> None:
+def test_arrow_keys_choose_the_sides_of_a_duel(
+    pages: Any, files: Path, tmp_path: Path
+) -> None:
     """The arrow keys are the sides."""
     space = NamedSpace([Real("tone", 0.0, 1.0)])
     settings = Settings(space, Duels(), seed=0, initial_trials=100)

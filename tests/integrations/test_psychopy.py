@@ -125,7 +125,7 @@ class TestLoop:
         one.addResponse(1)  # nothing was lost
         assert one.data == [1]
 
-    def test_ends(self, tmp_path: Path) -> None:
+    def test_ends_when_the_settings_say_so(self, tmp_path: Path) -> None:
         settings = Settings(ALONE, seed=0, initial_trials=1000, stop=Stop(answers=2))
         with Experiment.create(tmp_path / "a", settings) as experiment:
             handler = BinaryContextHandler(experiment)
@@ -135,7 +135,7 @@ class TestLoop:
             handler.incTrials(1)  # the settings end it all the same
             assert handler.finished
 
-    def test_duels(self, path: Path) -> None:
+    def test_duels_have_both_sides_and_no_estimates(self, path: Path) -> None:
         settings = duels(initial_trials=1000)
         with Experiment.create(path, settings) as experiment:
             handler = BinaryContextHandler(experiment, nTrials=1)
@@ -169,7 +169,7 @@ class TestOtherData:
             one.addOtherData("level", 1)
         one.addResponse(1)
 
-    def test_import(self, one: BinaryContextHandler) -> None:
+    def test_imported_data_are_added_trials(self, one: BinaryContextHandler) -> None:
         shown = one.next()
         one.importData([3.0, 4.0], [1, 0])
         assert one.nTrials == 6
@@ -195,7 +195,9 @@ class TestEstimates:
             handler.addResponse(handler.simulate(0.3))
         return handler
 
-    def test_threshold(self, measured: BinaryContextHandler) -> None:
+    def test_threshold_and_its_interval_hold_the_truth(
+        self, measured: BinaryContextHandler
+    ) -> None:
         assert measured.intensities[0] == 0.5
         low, high = measured.confInterval()
         assert low < 0.3 < high
@@ -221,12 +223,14 @@ class TestEstimates:
             again.incTrials(1000)  # looks whether it is over
             assert again.finished == (limit > width)
 
-    def test_continues(self, measured: BinaryContextHandler) -> None:
+    def test_continues_with_the_same_data(self, measured: BinaryContextHandler) -> None:
         again = quest_handler(measured.experiment.path, 0.5, 0.2, nTrials=26)
         assert again.data == measured.data
         assert next(again) != 0.5  # only the first trial is there
 
-    def test_pickle(self, measured: BinaryContextHandler, tmp_path: Path) -> None:
+    def test_pickle_keeps_data_and_estimates(
+        self, measured: BinaryContextHandler, tmp_path: Path
+    ) -> None:
         path = tmp_path / "quest.psydat"
         assert measured.saveAsPickle(str(tmp_path / "quest")) == path
         again = pickle.loads(path.read_bytes())
@@ -260,7 +264,9 @@ class TestFiles:
             assert save(str(tmp_path / "file")) == -1
         assert list(tmp_path.glob("file*")) == []
 
-    def test_text(self, several: BinaryContextHandler, tmp_path: Path) -> None:
+    def test_text_holds_every_trial_and_the_extra_information(
+        self, several: BinaryContextHandler, tmp_path: Path
+    ) -> None:
         several.extraInfo = {"participant": "P7"}
         self.answer(several)
         path = tmp_path / "table.csv"
@@ -275,7 +281,9 @@ class TestFiles:
         ]
         assert rows == expected
 
-    def test_names(self, one: BinaryContextHandler, tmp_path: Path) -> None:
+    def test_names_are_numbered_replaced_or_refused(
+        self, one: BinaryContextHandler, tmp_path: Path
+    ) -> None:
         self.answer(one)
         name = str(tmp_path / "table")
         assert one.saveAsText(name) == tmp_path / "table.tsv"
@@ -288,7 +296,9 @@ class TestFiles:
         with pytest.raises(InputDataError, match="``fileCollisionMethod`` to be"):
             one.saveAsText(name, fileCollisionMethod="ask")
 
-    def test_print(self, one: BinaryContextHandler, capsys: Any) -> None:
+    def test_printed_matrix_has_a_line_for_each_trial(
+        self, one: BinaryContextHandler, capsys: Any
+    ) -> None:
         one.extraInfo = {"participant": "P7"}
         self.answer(one)
         one.printAsText(matrixOnly=True)
@@ -296,7 +306,9 @@ class TestFiles:
         assert lines[0] == "n\tlevel\tresponse\tkey"
         assert len(lines) == 5
 
-    def test_json(self, one: BinaryContextHandler, tmp_path: Path) -> None:
+    def test_json_holds_trials_and_settings(
+        self, one: BinaryContextHandler, tmp_path: Path
+    ) -> None:
         self.answer(one)
         content = json.loads(one.saveAsJson())
         assert [trial["level"] for trial in content["trials"]] == one.intensities
@@ -304,7 +316,9 @@ class TestFiles:
         path = one.saveAsJson(tmp_path / "trials", encoding="utf-8")
         assert json.loads(path.read_text(encoding="utf-8")) == content
 
-    def test_excel(self, one: BinaryContextHandler, tmp_path: Path, peer: Peer) -> None:
+    def test_excel_book_gets_a_sheet_for_each_save(
+        self, one: BinaryContextHandler, tmp_path: Path, peer: Peer
+    ) -> None:
         openpyxl = peer("openpyxl")
         self.answer(one)
         path = tmp_path / "book.xlsx"

@@ -44,7 +44,9 @@ def adapter() -> QuestPlusExperiment:
 
 
 class TestAdapter:
-    def test_settings(self, adapter: QuestPlusExperiment) -> None:
+    def test_settings_are_those_of_the_domains(
+        self, adapter: QuestPlusExperiment
+    ) -> None:
         settings = adapter.experiment.settings
         (context,) = settings.space.contexts
         levels = DOMAINS["stim_domain"]["intensity"]
@@ -97,7 +99,9 @@ class TestAdapter:
             stim = QuestPlusExperiment(experiment).next_stim
             assert QuestPlusExperiment(experiment).next_stim == stim
 
-    def test_json(self, adapter: QuestPlusExperiment) -> None:
+    def test_copy_from_json_asks_the_same_next_question(
+        self, adapter: QuestPlusExperiment
+    ) -> None:
         """The copy asks the same next question, by the rule."""
         for level in range(-40, 0, 3):
             passed = level > -20
@@ -115,7 +119,9 @@ class TestAdapter:
         del adapter
         assert not path.exists()
 
-    def test_errors(self, adapter: QuestPlusExperiment, tmp_path: Path) -> None:
+    def test_refuses_wrong_outcomes_stimuli_domains_and_duels(
+        self, adapter: QuestPlusExperiment, tmp_path: Path
+    ) -> None:
         for wrong in ({"response": "Maybe"}, {"answer": "Yes"}, {}, "Yes"):
             with pytest.raises(InputDataError, match="'response' the value 'Yes' or"):
                 adapter.update(stim={"intensity": 0.0}, outcome=wrong)  # type: ignore

@@ -353,6 +353,8 @@ def test_likelihoods_are_alike_if_their_settings_are():
         (lambda: PreferenceLikelihood(0.5), r"``lapse_rate`` to be in \[0, 0.5\)"),
     ],
 )
-def test_errors(make: Callable[[], Any], message: str):
+def test_refuses_wrong_widths_rates_and_numbers_of_outcomes(
+    make: Callable[[], Any], message: str
+):
     with pytest.raises(InputDataError, match="Expected " + message):
         make()

@@ -218,14 +218,14 @@ class TestContrastAt:
             expected = stats.norm.ppf((p - 0.5) / 0.48)
             assert_all_close(found, expected, rtol=1e-9)
 
-    def test_errors(self) -> None:
+    def test_refuses_probabilities_out_of_reach(self) -> None:
         for p in (0.0, 1.0, -0.3, 1.2):
             with pytest.raises(InputDataError, match=f"between .* but got {p}"):
                 LOGISTIC.contrast_at(p)
 
 
 class TestDefaults:
-    def test_attributes(self) -> None:
+    def test_two_outcomes_of_one_value_not_taken_as_log_concave(self) -> None:
         assert not LOGISTIC.is_log_concave  # a safe guess
         assert not LOGISTIC.requires_grad
         assert LOGISTIC.num_outcomes == 2
@@ -311,7 +311,9 @@ class TestModel:
             torch.testing.assert_close(found, double(expected), rtol=0, atol=1e-10)
 
     @pytest.mark.parametrize("inference", [EXACT, Laplace()], ids=repr)
-    def test_conditioning(self, inference: Inference) -> None:
+    def test_conditioning_equals_a_model_of_all_trials(
+        self, inference: Inference
+    ) -> None:
         full, part = logistic_model(8, inference), logistic_model(5, inference)
         X, Y = full.train_inputs[0], full.train_targets.unsqueeze(-1)
         part.set_train_data(X[:5], Y[:5].squeeze(-1))

@@ -73,13 +73,13 @@ def near(found: Any, expected: Any, atol: float = 1e-12, rtol: float = 0.0) -> N
 
 @every_case
 class TestSameNumbersAsFixedRates:
-    def test_labels(self, case: str) -> None:
+    def test_log_probabilities_and_probabilities_of_labels(self, case: str) -> None:
         found = learned(case).log_prob(CONTRASTS, LABELS)
         near(found, fixed(case).log_prob(CONTRASTS, LABELS))
         found = learned(case).probability(CONTRASTS)
         near(found, fixed(case).probability(CONTRASTS))
 
-    def test_derivatives(self, case: str) -> None:
+    def test_derivatives_of_every_order(self, case: str) -> None:
         for method, arguments in (
             ("log_derivatives", (CONTRASTS, LABELS)),
             ("tilted_derivatives", (CONTRASTS, VARIANCES, LABELS)),
@@ -152,7 +152,7 @@ class TestGradient:
 
 
 class TestParameter:
-    def test_start(self, subtests: pytest.Subtests) -> None:
+    def test_starts_at_the_given_rates(self, subtests: pytest.Subtests) -> None:
         for case, (guess, lapse, _) in CASES.items():
             with subtests.test(case):
                 near(both_rates(learned(case)), [guess, lapse])
@@ -176,7 +176,7 @@ class TestParameter:
         assert list(fixed("both").parameters()) == []
         assert not fixed("both").requires_grad
 
-    def test_constraint(self) -> None:
+    def test_rates_stay_apart_however_far_the_search_goes(self) -> None:
         # However far the search goes, there is something left between the rates.
         for case in CASES:
             likelihood = learned(case)
@@ -217,7 +217,7 @@ class TestParameter:
             near(found[i], one.log_prob(CONTRASTS, LABELS))
             near(information[i], one.mutual_information(CONTRASTS, VARIANCES))
 
-    def test_errors(self) -> None:
+    def test_refuses_rates_out_of_range(self) -> None:
         for guess, lapse in ((-0.1, 0.0), (0.0, 1.0), (0.6, 0.5)):
             with pytest.raises(InputDataError, match="_rate`` "):
                 ProbitLikelihood(guess, lapse, learn_lapse_rate=True)
@@ -230,7 +230,7 @@ class TestPrior:
             expected = torch.from_numpy(stats.beta.logpdf(x.numpy(), a, b))
             near(BetaPrior(a, b).log_prob(x), expected)
 
-    def test_draws(self) -> None:
+    def test_draws_follow_the_beta_distribution_of_scipy(self) -> None:
         with torch.random.fork_rng():
             torch.manual_seed(0)
             draws = BetaPrior(1.5, 30.0).rsample(torch.Size([4000]))

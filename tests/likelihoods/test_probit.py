@@ -103,10 +103,10 @@ class TestLogProb:
                     func(double(CONTRASTS)), sign * double(truth), rtol=rtol, atol=atol
                 )
 
-    def test_value(self, subtests: pytest.Subtests) -> None:
+    def test_value_equals_mpmath(self, subtests: pytest.Subtests) -> None:
         self.check(subtests, "value", 0, rtol=1e-13)
 
-    def test_gradient(self, subtests: pytest.Subtests) -> None:
+    def test_gradient_equals_mpmath(self, subtests: pytest.Subtests) -> None:
         self.check(subtests, "gradient", 1, rtol=1e-12)
 
     def test_negative_hessian(self, subtests: pytest.Subtests) -> None:
@@ -131,7 +131,7 @@ class TestLogProb:
             curvature = finite_difference(gradient, f).diagonal()
             assert_all_close(-negative_hessian(f), curvature, rtol=1e-9, atol=1e-11)
 
-    def test_autograd(self) -> None:
+    def test_jacobians_equal_finite_differences(self) -> None:
         """Each is differentiable: the gradient of a mode needs the third derivative."""
         f = double([-9.0, -1.0, 0.0, 2.0, 7.0])
         for functions in self.functions(*DERIVATIVES):
@@ -184,7 +184,7 @@ class TestLogProb:
         strategies.labels((6,)),
         strategies.rates(),
     )
-    def test_mirror(
+    def test_failing_is_passing_with_signs_and_rates_exchanged(
         self, f: Tensor, labels: Tensor, rates: tuple[float, float]
     ) -> None:
         """Failing is passing with the sign of ``f`` and the two rates exchanged."""
@@ -273,7 +273,7 @@ class TestMarginals:
             found = likelihood.expected_entropy(self.mean, self.variance)
             assert_all_close(found, noise, rtol=0, atol=1e-8)
 
-    def test_marginal(self) -> None:
+    def test_marginal_probability_equals_quadrature(self) -> None:
         for guess, lapse in RATES:
             likelihood = ProbitLikelihood(guess, lapse)
             function_dist = normal(self.mean, self.variance)
@@ -313,7 +313,7 @@ class TestMarginals:
                     )
                     assert_all_close(found, truth, rtol=0, atol=tolerance)
 
-    def test_batches(self) -> None:
+    def test_batches_equal_flat_inputs(self) -> None:
         for batch in ((), (3,), (2, 3)):
             mean, variance = uniform(*batch, 4), uniform(*batch, 4, seed=1)
             labels = (uniform(*batch, 4, seed=2) > 0.5).double()
@@ -329,7 +329,7 @@ class TestMarginals:
             marginal = likelihood.marginal(function_dist)
             assert marginal.probs.shape == labels.shape
 
-    def test_conditional(self) -> None:
+    def test_conditional_probability_equals_mpmath(self) -> None:
         f = double([-30.0, -1.0, 0.0, 2.0])
         for guess, lapse in RATES:
             distribution = ProbitLikelihood(guess, lapse)(f)
@@ -358,11 +358,11 @@ class TestProbitLikelihood:
         assert likelihood.functional(f) is f
         assert likelihood.functional.of_distribution(mvn) is mvn
 
-    def test_copies(self) -> None:
+    def test_copies_keep_the_rates(self) -> None:
         copy = deepcopy(ProbitLikelihood(0.1, 0.02))
         assert (copy.guess_rate, copy.lapse_rate) == (0.1, 0.02)
 
-    def test_errors(self) -> None:
+    def test_refuses_rates_out_of_range_by_name(self) -> None:
         for name, rate in product(
             ("guess_rate", "lapse_rate"), (-0.1, 1.0, 1.5, float("nan"))
         ):
@@ -376,7 +376,7 @@ class TestProbitLikelihood:
         with pytest.raises(InputDataError, match=message):
             ProbitLikelihood(0.5, 0.5)
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         f, labels = uniform(4), (uniform(4, seed=1) > 0.5).double()
         mvn = normal(f, f + 1)
         with RequireDevice():
@@ -394,7 +394,7 @@ class TestProbitLikelihood:
 
 
 class TestPreferenceLikelihood:
-    def test_contrast(self) -> None:
+    def test_contrast_is_the_first_side_minus_the_second(self) -> None:
         likelihood = PreferenceLikelihood()
         assert likelihood.functional.num_rows == 2
         assert likelihood.is_log_concave
@@ -434,7 +434,9 @@ class TestPreferenceLikelihood:
         assert_all_close(probs, double([0.5]), rtol=1e-12)
 
     @given(strategies.tensors(st.floats(-40.0, 40.0), (3, 2)), strategies.labels((3,)))
-    def test_antisymmetry(self, pairs: Tensor, labels: Tensor) -> None:
+    def test_exchanging_the_sides_exchanges_the_labels(
+        self, pairs: Tensor, labels: Tensor
+    ) -> None:
         """Exchanging the sides of a duel exchanges the labels."""
         likelihood = PreferenceLikelihood()
         ahead = likelihood.functional(pairs.reshape(-1))

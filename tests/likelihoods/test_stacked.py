@@ -123,7 +123,7 @@ class TestStackedLikelihood:
         alone = LEARNED.log_prob(mean[2:], labels[2:]).sum()
         assert_all_close(found, torch.autograd.grad(alone, raw))
 
-    def test_append(self) -> None:
+    def test_appending_extends_the_last_part_or_adds_one(self) -> None:
         more = STACK.append(LAPSES, 2)
         assert list(more.parts) == [(TWO_CHOICES, 3), (DUELS, 2), (LAPSES, 6)]
         other = STACK.append(DUELS, 1)

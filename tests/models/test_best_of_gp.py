@@ -162,7 +162,7 @@ def test_stock_acquisition_of_the_best_option():
     assert model.num_options == 3
 
 
-def test_errors():
+def test_refuses_wrong_numbers_of_options_and_winners():
     with pytest.raises(InputDataError, match="``num_options`` to be a whole number"):
         ContestLikelihood(1)
     with pytest.raises(BotorchTensorDimensionError, match="one winner for each"):

@@ -46,7 +46,7 @@ def assert_near(found: Tensor, expected: Any, atol: float) -> None:
 
 @pytest.mark.parametrize(("name", "i"), GOLDEN_CASES)
 class TestGolden:
-    def test_mode(self, name: str, i: int) -> None:
+    def test_mode_equals_the_golden_numbers(self, name: str, i: int) -> None:
         model, _, expected = golden_model(name, i)
         model.eval()
         approximation = model.laplace_approximation
@@ -54,7 +54,7 @@ class TestGolden:
         assert_near(approximation.sqrt_information.square(), expected["W"], 1e-9)
         assert_near(approximation.weights, expected["grad_log_lik"], 1e-9)
 
-    def test_evidence(self, name: str, i: int) -> None:
+    def test_evidence_equals_the_golden_number(self, name: str, i: int) -> None:
         model, _, expected = golden_model(name, i)
         found = -model.laplace_approximation.log_evidence
         assert_near(found, expected["neg_log_marginal_likelihood"], 1e-9)
@@ -67,7 +67,7 @@ class TestGolden:
             variance = posterior.variance.flatten()
             assert_near(variance, expected["latent_variance"], 1e-10)
 
-    def test_probability(self, name: str, i: int) -> None:
+    def test_probability_equals_the_golden_numbers(self, name: str, i: int) -> None:
         model, Z, expected = golden_model(name, i)
         posterior = model.probability_posterior(Z)
         assert_near(posterior.mean.flatten(), expected["probability"], 1e-9)
@@ -77,7 +77,7 @@ class TestGolden:
         labels = label_posterior(model, Z)
         assert_near(labels.mean.flatten(), expected["probability"], 1e-9)
 
-    def test_gradients(self, name: str, i: int) -> None:
+    def test_gradients_equal_the_golden_numbers(self, name: str, i: int) -> None:
         model, Z, expected = golden_model(name, i)
         Z = Z.unsqueeze(-2).requires_grad_()
 
@@ -137,7 +137,7 @@ class TestBinaryLaplaceGP:
             latent(model, far).variance.item(), simple_kernel().outputscale.item()
         )
 
-    def test_defaults(self) -> None:
+    def test_defaults_are_probit_zero_mean_and_two_priors(self) -> None:
         X, Y = random_trials(BinaryLaplaceGP, 8)
         model = BinaryLaplaceGP(X, Y)
         assert type(model.likelihood) is ProbitLikelihood

@@ -146,14 +146,14 @@ class TestMessages:
 
 
 class TestPairWith:
-    def test_order(self) -> None:
+    def test_candidates_come_first_and_the_opponent_second(self) -> None:
         X, opponent = uniform(5, 1, 2, seed=1), uniform(2, seed=2)
         duels = pair_with(X, opponent)
         assert duels.shape == (5, 2, 2)
         assert torch.equal(duels[:, :1], X)
         assert torch.equal(duels[:, 1], opponent.expand(5, 2))
 
-    def test_broadcasts(self) -> None:
+    def test_batches_of_both_sides_are_broadcast(self) -> None:
         for shape, opponents, expected in (
             ((), (3,), (3,)),
             ((5, 3), (3,), (5, 3)),

@@ -140,7 +140,7 @@ class TestDraws:
         assert 0.01 < float(rate.mean()) < 0.09
         assert 0.01 < float(rate.std()) < 0.05
 
-    def test_seeds(self):
+    def test_same_seed_draws_the_same_and_another_does_not(self):
         model = make_model()
         first, again, other = (
             coordinates(draw_hyperparameters(model, 8, seed)) for seed in (0, 0, 1)

@@ -162,7 +162,7 @@ class TestInducingGP:
             assert_all_close(found, expected, rtol=0, atol=1e-4)
             assert num_warm < sweep.call_count
 
-    def test_guesses(self) -> None:
+    def test_guesses_give_nearly_the_mean_of_the_full_model(self) -> None:
         X, Y = outcomes(60)
         likelihood = ProbitLikelihood(0.5, 0.02)
         options: Any = {"likelihood": likelihood, "covar_module": kernel(4.0)}
@@ -187,7 +187,7 @@ class TestInducingGP:
         assert model.original_datapoints.max().item() > 1.0
         assert model.posterior(10 * X[:2]).mean.isfinite().all()
 
-    def test_rules(self) -> None:
+    def test_rules_work_except_those_that_need_all_trials(self) -> None:
         space = ContextSpace(
             torch.tensor([[0.5, 0.0], [2.0, 1.0]]).double(), [0], [1.0]
         )

@@ -397,7 +397,7 @@ class TestParts:
                 model.train()
                 assert_all_close(model.posterior_mean(X), expected)
 
-    def test_datapoints(self) -> None:
+    def test_datapoints_are_the_rows_before_and_after_the_transform(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, input_transform=Normalize(2))
             rows = join_rows(model, model.train_inputs[0])

@@ -169,7 +169,7 @@ class TestCopies:
             assert_same_posterior(copy, model, X)
             assert copy.covar_module is not model.covar_module
 
-    def test_new(self) -> None:
+    def test_copies_of_a_new_model_have_the_same_posterior(self) -> None:
         for model_class in MODEL_CLASSES:
             self.assert_copies_equal(random_model(model_class))
 
@@ -328,7 +328,7 @@ class TestDtype:
             probability = model.probability_posterior(uniform(4, 2).float())
             assert probability.mean.dtype == torch.float
 
-    def test_conversion(self) -> None:
+    def test_conversion_to_single_and_back_keeps_the_posterior(self) -> None:
         for model_class in MODEL_CLASSES:
             X = uniform(3, 2, seed=3)
             for convert in (

@@ -146,7 +146,7 @@ class TestBothKinds:
         alone = mixed(duels(), covar_module=None)
         assert not [k for k in alone.modules() if is_offset(k)]
 
-    def test_datapoints(self) -> None:
+    def test_datapoints_and_trials_are_in_the_order_given(self) -> None:
         data = outcomes(6), duels(5)
         model = mixed(*data)
         rows = torch.cat([data[0].X, data[1].X.reshape(10, 2)])
@@ -195,7 +195,7 @@ class TestOtherFunctionals:
         averages = Observations(uniform(4, 3, 2, seed=8), Y, Averages())
         return mixed(averages, outcomes(5))
 
-    def test_posterior(self) -> None:
+    def test_posterior_equals_that_by_dense_matrices(self) -> None:
         model, kernel = self.model().eval(), offset_kernel()
         weights = torch.kron(torch.eye(4).double(), double([[0.2, 0.3, 0.5]]))
         D = torch.block_diag(weights, torch.eye(5).double())
@@ -210,14 +210,14 @@ class TestOtherFunctionals:
         ):
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
 
-    def test_conditioning(self) -> None:
+    def test_conditioning_adds_to_the_right_kind(self) -> None:
         model, Y = self.model(), double([[1.0]])
         found = model.condition_on_observations(uniform(1, 3, 2), Y)
         assert [len(trials) for trials in found.train_inputs] == [5, 5]
         found = model.condition_on_observations(outcomes(2, seed=30))
         assert [len(trials) for trials in found.train_inputs] == [4, 7]
 
-    def test_labels(self) -> None:
+    def test_labels_have_one_mean_for_each_trial(self) -> None:
         found = self.model().posterior(uniform(6, 2), observation_noise=True)
         assert found.mean.shape == (2, 1)
 

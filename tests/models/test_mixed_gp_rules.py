@@ -50,12 +50,12 @@ class TestAsking:
         assert model.functional == VALUE  # unchanged
         assert model.asking(1).asking(0).functional == VALUE
 
-    def test_errors(self) -> None:
+    def test_refuses_a_kind_that_is_not_there(self) -> None:
         for kind in (-1, 2):
             with pytest.raises(InputDataError, match=f"from 0 to 1, but got {kind}"):
                 mixed().asking(kind)
 
-    def test_labels(self) -> None:
+    def test_labels_have_one_mean_for_each_trial_of_the_kind(self) -> None:
         model, X = mixed(), uniform(3, 2, 2, seed=5)
         labels = model.posterior(X, observation_noise=True)
         assert isinstance(labels, LabelPosterior)
@@ -63,7 +63,7 @@ class TestAsking:
         labels = model.asking(1).posterior(X, observation_noise=True)
         assert labels.mean.shape == (3, 1, 1)
 
-    def test_probabilities(self) -> None:
+    def test_probabilities_follow_from_the_latent_moments(self) -> None:
         # E Φ(g) = Φ(μ / sqrt(1 + σ²)) for the value or the difference g.
         model, X = mixed(), uniform(3, 2, 2, seed=5)
         mean, covariance = (t.detach() for t in moments(model, X))
@@ -82,7 +82,7 @@ class TestAsking:
             ):
                 assert_all_close(found.flatten(), expected, rtol=0, atol=1e-12)
 
-    def test_fantasies(self) -> None:
+    def test_fantasies_add_a_trial_of_the_kind_asked(self) -> None:
         model, X = mixed(), uniform(2, 2, seed=5)
         sampler = IIDNormalSampler(torch.Size([4]), seed=0)
         fantasies = model.fantasize(X, sampler)
@@ -131,7 +131,7 @@ class TestRules:
             ("kg", 1, 2),
         ],
     )
-    def test_rules(
+    def test_trials_of_every_rule_have_its_rows_in_one_context(
         self, rule: str, asked: int, rows: int, batch_shape: tuple[int, ...]
     ) -> None:
         model = context_model(*batch_shape).asking(asked)
@@ -156,7 +156,7 @@ class TestRules:
         with pytest.raises(UnsupportedError, match="but got 'guess'"):
             suggest(context_model(), SPACE, "guess", QUICK)
 
-    def test_recommendation(self) -> None:
+    def test_recommendation_does_not_depend_on_the_kind_asked(self) -> None:
         for batch_shape in ((), (2,)):
             model = context_model(*batch_shape)
             best = recommend(model, SPACE, QUICK)

@@ -60,7 +60,7 @@ class TestLearnedBounds:
         transform = Normalize(2, bounds=None if learn else bounds)
         return mixed(*self.data(), input_transform=transform)
 
-    def test_posterior(self) -> None:
+    def test_posterior_equals_that_with_the_bounds_given(self) -> None:
         assert_same(self.model(), self.model(learn=False), self.rows())
 
     def test_prior_in_training(self) -> None:

@@ -132,7 +132,7 @@ class TestMeanFunction:
         order = single.posterior(double([[0.1], [0.9]])).mean.flatten()
         assert order[0] < order[1]
 
-    def test_refuses(self) -> None:
+    def test_refuses_no_models_and_models_made_in_other_ways(self) -> None:
         with pytest.raises(InputDataError, match="to hold a model, but got none"):
             population_prior([])
         X, Y = subject(0, 5)

@@ -46,13 +46,13 @@ def assert_near(found: Tensor, expected: Any, atol: float = 1e-9) -> None:
 
 @pytest.mark.parametrize("case", GOLDEN_CASES)
 class TestGolden:
-    def test_mode(self, case: dict[str, Any]) -> None:
+    def test_mode_equals_the_golden_numbers(self, case: dict[str, Any]) -> None:
         approximation = golden_model(case).laplace_approximation
         assert_near(approximation.mode, case["mode"])
         assert_near(approximation.sqrt_information.square(), case["W"])
         assert_near(approximation.weights, case["grad_log_lik"])
 
-    def test_duels(self, case: dict[str, Any]) -> None:
+    def test_duels_equal_the_golden_numbers(self, case: dict[str, Any]) -> None:
         model = golden_model(case)
         pairs = golden_duels(case["u_test"], case["variant"].startswith("ctx"))
         values = latent(model, pairs).distribution
@@ -205,7 +205,7 @@ class TestFromComparisons:
         )
         assert model.covar_module is kernel
 
-    def test_messages(self) -> None:
+    def test_refuses_rows_and_shapes_that_do_not_fit(self) -> None:
         datapoints = uniform(3, 2)
         with pytest.raises(InputDataError, match=r"rows 0 to 2 .* got 0 to 3"):
             PreferenceLaplaceGP.from_comparisons(datapoints, torch.tensor([[0, 3]]))
@@ -237,7 +237,7 @@ class TestConstructInputs:
         assert torch.equal(arguments["train_Y"], double([[1], [0], [1]]))
         PreferenceLaplaceGP(**arguments).posterior(uniform(2, 2))
 
-    def test_messages(self) -> None:
+    def test_refuses_ties_and_other_datasets(self) -> None:
         with pytest.raises(UnsupportedError, match="pairs without ties"):
             PreferenceLaplaceGP.construct_inputs(
                 self.dataset(torch.tensor([[0, 1], [0, 0], [0, 1]]))

@@ -23,14 +23,14 @@ def reference(k: int) -> MultivariateNormal:
 
 
 @pytest.mark.parametrize("k", [1, 2, 7])
-def test_density(k: int) -> None:
+def test_density_is_that_of_a_multivariate_log_normal(k: int) -> None:
     x = 0.2 + uniform(3, 1, k)
     expected = reference(k).log_prob(x.log()) - x.log().sum(dim=-1)
     found = PooledLogNormalPrior(LOC, COMMON, OWN).log_prob(x)
     torch.testing.assert_close(found, expected)
 
 
-def test_samples() -> None:
+def test_samples_have_the_mean_and_covariance_they_should() -> None:
     """Logarithms have the variance and the correlation they should."""
     torch.manual_seed(0)
     logs = PooledLogNormalPrior(LOC, COMMON, OWN).rsample(torch.Size([40_000, 3])).log()
@@ -59,6 +59,6 @@ def test_as_a_prior_of_a_kernel() -> None:
 
 
 @pytest.mark.parametrize(("common", "own"), [(-0.1, 0.2), (0.1, 0.0)])
-def test_errors(common: float, own: float) -> None:
+def test_refuses_scales_that_are_not_positive(common: float, own: float) -> None:
     with pytest.raises(InputDataError, match="``own`` to be positive, but got"):
         PooledLogNormalPrior(0.0, common, own)

@@ -85,7 +85,7 @@ class TestInputs:
             with pytest.raises(BotorchTensorDimensionError, match=message):
                 PreferenceLaplaceGP(uniform(*shape), Y)
 
-    def test_dtypes(self) -> None:
+    def test_must_share_a_floating_point_dtype(self) -> None:
         for model_class in MODEL_CLASSES:
             X, Y = random_trials(model_class, 4)
             for wrong_X, wrong_Y, shown in (
@@ -131,7 +131,10 @@ class TestKernelBatchShape:
         X, Y = random_trials(BinaryLaplaceGP, 4, batch_shape=(3, 2))
         for kernel_shape in ((), (1,), (2,), (3, 1)):
             kernel = RBFKernel(batch_shape=torch.Size(kernel_shape))
-            BinaryLaplaceGP(X, Y, covar_module=kernel).posterior(X)
+            found = BinaryLaplaceGP(X, Y, covar_module=kernel).posterior(X).mean
+            # All have the same lengthscale, so each element is as if it were alone.
+            alone = BinaryLaplaceGP(X[2, 1], Y[2, 1], covar_module=RBFKernel())
+            torch.testing.assert_close(found[2, 1], alone.posterior(X[2, 1]).mean)
 
 
 class TestDuelContexts:
@@ -170,8 +173,10 @@ class TestDuelContexts:
         PreferenceLaplaceGP(X, Y, context_dims=[1])
         check_duel_contexts(X, [1])
 
-    def test_no_context_no_check(self) -> None:
-        PreferenceLaplaceGP(*duels_in_contexts(0.25, 0.75))
+    def test_sides_may_differ_in_all_columns_without_a_context(self) -> None:
+        X, Y = duels_in_contexts(0.25, 0.75)
+        model = PreferenceLaplaceGP(X, Y)
+        assert torch.equal(model.original_datapoints.reshape(X.shape), X)
 
     def test_several_columns(self) -> None:
         X, _ = duels_in_contexts(0.5, 0.5)
@@ -230,7 +235,7 @@ class TestPosteriorArguments:
 
 
 class TestConditioningArguments:
-    def test_labels(self) -> None:
+    def test_labels_must_be_zero_or_one(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class)
             X, Y = random_trials(model_class, 2)

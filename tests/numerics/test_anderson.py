@@ -67,7 +67,7 @@ class TestAndersonMixing:
 
 
 class TestWatch:
-    def test_done(self) -> None:
+    def test_is_over_once_all_are_within_the_tolerance(self) -> None:
         watch = Watch(0.1)
         assert not watch.is_over(double([0.05, 1.0]))
         assert watch.is_over(double([0.05, 0.1]))

@@ -19,7 +19,7 @@ def numbered(*shape: int) -> Tensor:
 
 
 class TestExpandBatch:
-    def test_broadcasts(self) -> None:
+    def test_broadcasts_with_the_batch_shape(self) -> None:
         for shape, batch_shape, expected in (
             ((), (), ()),
             ((), (3,), (3,)),

@@ -149,7 +149,7 @@ class TestAgainstGPyTorch:
             found, full.diagonal(dim1=-2, dim2=-1).expand(found.shape), rtol=1e-12
         )
 
-    def test_float32(self, subtests: pytest.Subtests) -> None:
+    def test_single_precision_agrees(self, subtests: pytest.Subtests) -> None:
         for name in KERNELS:
             with subtests.test(name=name):
                 kernel = make_kernel(name, dtype=torch.float)
@@ -166,7 +166,9 @@ class TestAgainstGPyTorch:
         assert covariance(kernel, X, empty).shape == (2, 3, 0)
         assert variance(kernel, empty).shape == (2, 0)
 
-    def test_device(self, subtests: pytest.Subtests) -> None:
+    def test_makes_nothing_on_the_default_device(
+        self, subtests: pytest.Subtests
+    ) -> None:
         X = uniform(3, DIM)
         for name in KERNELS:
             kernel = make_kernel(name)
@@ -191,10 +193,10 @@ class TestAgainstFormulas:
         found = covariance(kernel, self.X1, self.X2)
         assert_all_close(found, double(entries), rtol=1e-13)
 
-    def test_rbf(self) -> None:
+    def test_rbf_equals_its_formula(self) -> None:
         self._check(RBFKernel(ard_num_dims=2).double(), lambda r: math.exp(-r * r / 2))
 
-    def test_matern(self, subtests: pytest.Subtests) -> None:
+    def test_matern_equals_its_formulas(self, subtests: pytest.Subtests) -> None:
         formulas: dict[float, Callable[[float], float]] = {
             0.5: lambda r: math.exp(-r),
             1.5: lambda r: (1 + math.sqrt(3) * r) * math.exp(-math.sqrt(3) * r),
@@ -331,12 +333,12 @@ class TestSquaredDistance:
         found = squared_distance(X, X)
         assert torch.equal(found, double([[0.0, 2**-20], [2**-20, 0.0]]))
 
-    def test_broadcasting(self) -> None:
+    def test_broadcasts_batches_of_points(self) -> None:
         for dim in (2, EXPANSION_DIM):
             X1, X2 = uniform(3, 1, 4, dim), uniform(2, 5, dim, seed=1)
             assert squared_distance(X1, X2).shape == (3, 2, 4, 5)
 
-    def test_gradients(self) -> None:
+    def test_gradients_equal_finite_differences(self) -> None:
         for dim in (2, EXPANSION_DIM):
             X1, X2 = uniform(2, dim), uniform(3, dim, seed=1)
             expected = finite_difference(lambda X, Y=X2: squared_distance(X, Y), X1)
@@ -345,7 +347,9 @@ class TestSquaredDistance:
 
 
 class TestRules:
-    def test_register(self, request: pytest.FixtureRequest) -> None:
+    def test_registered_rule_is_used_in_a_sum(
+        self, request: pytest.FixtureRequest
+    ) -> None:
         class Zero(Kernel):
             """A kernel without a ``forward``: only its rule can be called."""
 

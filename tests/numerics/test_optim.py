@@ -62,7 +62,9 @@ class TestGlobalMaxima:
             (Hartmann(dim=6), 5e-6),
         ],
     )
-    def test_published(self, function: SyntheticTestFunction, tolerance: float) -> None:
+    def test_published_maxima_are_found(
+        self, function: SyntheticTestFunction, tolerance: float
+    ) -> None:
         """Every element of the batch sees the function mirrored in its own way."""
         bounds, dim = double(function._bounds).mT, function.dim
         low, high = bounds
@@ -78,7 +80,7 @@ class TestGlobalMaxima:
         assert ((low <= X) & (high >= X)).all()
 
     @pytest.mark.parametrize("dim", [1, 2, 4, 6])
-    def test_corners(self, dim: int) -> None:
+    def test_corners_are_found_exactly(self, dim: int) -> None:
         slopes = 2.0 * torch.randint(2, (8, dim), generator=generator(dim)) - 1.0
         X, values = maximize(
             lambda X: (slopes * X).sum(dim=-1), unit_box(dim), slopes.shape[:1], seed=0
@@ -94,7 +96,7 @@ class TestGlobalMaxima:
         X, _ = maximize(lambda X: X.sum(dim=-1), bounds, seed=0)
         assert torch.equal(X, high)
 
-    def test_faces(self) -> None:
+    def test_maxima_on_the_faces_are_found(self) -> None:
         # One coordinate pressed to each face in turn, the other inside.
         target = double([[0.3, 2.0], [0.6, -1.0], [1.5, 0.2], [-0.4, 0.9]])
         X, _ = maximize(
@@ -203,7 +205,7 @@ class TestEffort:
         return -((1 - X[..., 0]) ** 2) - 1000 * (X[..., 1] - X[..., 0] ** 2) ** 2
 
     @pytest.mark.parametrize("budget", [1, 2, 7, 15])
-    def test_budget(self, budget: int) -> None:
+    def test_number_of_evaluations_is_the_budget(self, budget: int) -> None:
         options = SearchOptions(5, 32, max_evaluations=budget)
         calls = self.count(options, self.rosenbrock, 2)
         assert calls[0] == 32
@@ -248,7 +250,7 @@ class TestRandomness:
     def search(self, seed: int | None) -> Tensor:
         return maximize(self.function, unit_box(2), options=self.options, seed=seed)[0]
 
-    def test_seed(self) -> None:
+    def test_same_seed_finds_the_same_and_another_does_not(self) -> None:
         assert torch.equal(self.search(3), self.search(3))
         assert not torch.equal(self.search(3), self.search(4))
 
@@ -304,7 +306,7 @@ class TestSurroundings:
         torch.testing.assert_close(found_values, values, rtol=0, atol=1e-14)
         torch.testing.assert_close(found, X, rtol=0, atol=1e-8)
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         box, function = unit_box(3), Bumps(3, 2)
         with RequireDevice():
             maximize(function, box, torch.Size([2]), seed=77)
@@ -323,7 +325,7 @@ class TestChooseBest:
 class TestNoDimensions:
     """A box of one point."""
 
-    def test_value(self) -> None:
+    def test_value_is_that_of_the_only_point(self) -> None:
         constant = double([2.0, 3.0])
         point, value = maximize(
             lambda x: constant + x.sum(dim=-1), double([[], []]), torch.Size([2])

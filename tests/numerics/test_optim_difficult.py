@@ -50,7 +50,9 @@ class TestDifficultFunctions:
         assert not value.isfinite()
 
     @pytest.mark.parametrize("constant", [0.0, -3.0, 1e200])
-    def test_constant(self, constant: float) -> None:
+    def test_constant_gives_a_point_of_the_box_and_its_value(
+        self, constant: float
+    ) -> None:
         X, values = maximize(
             lambda X: constant + 0.0 * X.sum(dim=-1).expand(-1, 3),
             unit_box(2),
@@ -61,7 +63,7 @@ class TestDifficultFunctions:
         assert is_within(X, unit_box(X.shape[-1]))
         assert (values == constant).all()
 
-    def test_plateau(self) -> None:
+    def test_slope_is_found_beside_a_plateau(self) -> None:
         """Most of the box has no slope; the slope is found all the same."""
         X, value = maximize(
             lambda X: -(X[..., 0] - 0.9).abs().clamp_max(0.05).square(),

@@ -117,7 +117,7 @@ class TestStarts:
         )
         assert (starts[:, 0] <= values.median()).all()
 
-    def test_ties(self) -> None:
+    def test_ties_give_distinct_points(self) -> None:
         U = uniform(8, 2)
         chosen = choose_starts(U, torch.zeros(8).double(), 3, seed=0)
         assert chosen.shape == (3, 2)

@@ -53,7 +53,7 @@ class TestAcquisition:
         assert legend(ax) == ["maximum"]
         draw(ax)
 
-    def test_curve(self) -> None:
+    def test_curve_shows_the_values_and_marks_the_maximum(self) -> None:
         acqf = BernoulliMutualInformation(make_model(BinaryLaplaceGP))
         view = View([1], [0.3, 0.8], names=["a", "b", "c"])
         ax = plot_acquisition(acqf, SPACE, view)
@@ -90,7 +90,7 @@ class TestAcquisition:
             ax = plot_acquisition(lambda X: X.sum(dim=(-1, -2)), space)
             assert len(of_type(ax, QuadContourSet)) == count - 1
 
-    def test_duels(self) -> None:
+    def test_duels_have_both_sides_in_the_context_of_the_axis(self) -> None:
         """Both sides are in the context along the axis."""
         model = make_model(PreferenceLaplaceGP)
         acqf = BernoulliMutualInformation(model)

@@ -43,7 +43,7 @@ from tests.tensors import double, uniform
 class TestPsychometricCurves:
     parameters = double([[0.2, 1.0], [0.9, 0.1]])
 
-    def test_curves(self) -> None:
+    def test_curves_show_the_success_probability_by_context(self) -> None:
         model = make_model(BinaryLaplaceGP)
         ax = plot_psychometric_curves(model, SPACE, self.parameters)
         assert (len(ax.lines), len(bands(ax))) == (2, 2)
@@ -103,7 +103,7 @@ class TestPsychometricCurves:
                 assert ax.get_xlabel() == name
                 assert legend(ax) == ["$x$ = 1.1"]
 
-    def test_duels(self) -> None:
+    def test_duels_show_the_preference_over_the_opponent(self) -> None:
         model = make_model(PreferenceLaplaceGP)
         for opponent in (None, [0.3, 0.3]):
             view = View(opponent=opponent)
@@ -115,7 +115,7 @@ class TestPsychometricCurves:
 
 
 class TestBestSoFar:
-    def test_repetitions(self) -> None:
+    def test_repetitions_give_the_mean_and_its_error(self) -> None:
         values = uniform(5, 7)
         ax = plot_best_so_far(values)
         x, y = curve(ax)
@@ -136,7 +136,7 @@ class TestBestSoFar:
             assert bands(ax) == []
             assert legend(ax) == ["run"]
 
-    def test_comparison(self) -> None:
+    def test_methods_on_the_same_axes_have_colors_of_their_own(self) -> None:
         """One method after the other on the same axes, in colors of their own."""
         ax = plot_best_so_far(uniform(4, 6), label="first")
         plot_best_so_far(uniform(3, 6, seed=1), label="second", optimum=2.0, ax=ax)
@@ -150,7 +150,7 @@ class TestBestSoFar:
 
 
 class TestContexts:
-    def test_outcomes(self) -> None:
+    def test_outcomes_are_marked_at_their_contexts(self) -> None:
         contexts, outcomes = uniform(9, 1), double([0, 1, 1, 0, 1, 0, 0, 1, 1])
         for labels in (outcomes, outcomes.unsqueeze(-1)):
             for s in (contexts, contexts.squeeze(-1)):

@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 import torch
 from botorch.exceptions import InputDataError, UnsupportedError
@@ -75,7 +76,7 @@ class TestAxes:
             assert plot(ax=ax) is ax
             assert ax.figure is figure
 
-    def test_subfigure(self) -> None:
+    def test_subfigure_is_drawn_on(self) -> None:
         for plot in self.every_plot():
             subfigure: Any = Figure().subfigures()
             ax = subfigure.subplots()
@@ -98,7 +99,7 @@ class TestAxes:
 
 
 class TestModelIsLeftAlone:
-    def test_state(self) -> None:
+    def test_state_and_gradients_are_unchanged(self) -> None:
         for model_class, train in product(MODEL_CLASSES, (True, False)):
             transform = Normalize(3, bounds=BOUNDS)
             model = make_model(model_class, input_transform=transform)
@@ -128,19 +129,23 @@ class TestModelIsLeftAlone:
         assert model.training
         assert torch.is_grad_enabled()
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         for model_class in MODEL_CLASSES:
             model = make_model(model_class)
             with RequireDevice():
                 for plot in every_plot(model):
                     plot()
 
-    def test_precision_of_the_model(self) -> None:
-        """A space in another precision follows the model."""
-        space = ContextSpace(BOUNDS.float(), context_dims=[1], reference_context=[0.5])
+    def test_space_in_another_precision_gives_the_same_plots(self) -> None:
+        single = ContextSpace(BOUNDS.float(), context_dims=[1], reference_context=[0.5])
         for model_class in MODEL_CLASSES:
-            for plot in every_plot(make_model(model_class), space):
-                plot()
+            model = make_model(model_class)
+            pairs = zip(every_plot(model), every_plot(model, single), strict=True)
+            for plot, other in pairs:
+                lines = [x.get_xydata() for x in plot().lines]
+                others = [x.get_xydata() for x in other().lines]
+                for line, expected in zip(others, lines, strict=True):
+                    np.testing.assert_allclose(line, expected, atol=1e-5)
 
 
 class TestErrors:
@@ -154,7 +159,7 @@ class TestErrors:
                 plot(ax=ax, **kwargs)
             assert not ax.has_data()
 
-    def test_batch(self) -> None:
+    def test_refuses_a_batch_of_models(self) -> None:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, dim=3, batch_shape=(2,))
             for plot in every_plot(model):
@@ -162,13 +167,13 @@ class TestErrors:
                 with pytest.raises(UnsupportedError, match=message):
                     plot()
 
-    def test_space(self) -> None:
+    def test_refuses_a_space_of_other_columns(self) -> None:
         message = "Expected ``space`` to have the 3 columns .* got 2"
         bounds = double([[0.0, 0.0], [1.0, 1.0]])
         space = ContextSpace(bounds, context_dims=[0], reference_context=[0.5])
         self.check(message, every_plot(make_model(BinaryLaplaceGP), space))
 
-    def test_slices(self) -> None:
+    def test_refuses_wrong_slices_by_name(self) -> None:
         model = make_model(BinaryLaplaceGP)
         acqf = BernoulliMutualInformation(model)
         of_model: list[Callable[..., Axes]] = [
@@ -191,7 +196,7 @@ class TestErrors:
         message = "Expected ``names`` to name the 3 columns .* \\['a', 'b'\\]"
         self.check(message, every, view=View(names=["a", "b"]))
 
-    def test_opponent(self) -> None:
+    def test_refuses_wrong_opponents(self) -> None:
         model = make_model(BinaryLaplaceGP)
         message = "Expected ``opponent`` to be None for a model of pass/fail outcomes"
         with pytest.raises(UnsupportedError, match=message):
@@ -239,7 +244,7 @@ class TestErrors:
                 [lambda values=values, **k: plot_best_so_far(values, **k)],
             )
 
-    def test_contexts(self) -> None:
+    def test_refuses_wrong_contexts_and_outcomes(self) -> None:
         contexts = uniform(4, 1)
         plots = [lambda **k: plot_contexts(**{"contexts": contexts, **k})]
         message = "Expected ``contexts`` to be ``n x m``, but got shape \\[2, 4, 1\\]"

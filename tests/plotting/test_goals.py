@@ -39,7 +39,7 @@ GOAL = WorstContext([-0.5, 0.2, 0.9])
 
 
 class TestPlotGoal:
-    def test_curve(self) -> None:
+    def test_curve_shows_the_moments_of_the_goal(self) -> None:
         for model_class in MODEL_CLASSES:
             model = make_model(model_class)
             best = recommend(model, SPACE, goal=GOAL)
@@ -56,7 +56,7 @@ class TestPlotGoal:
             assert ax.get_ylabel() == "WorstContext"
             assert ax.get_title() == f"$x_{{1}}$ = {float(best[0]):.3g}"
 
-    def test_surface(self) -> None:
+    def test_surface_marks_the_recommended_setting(self) -> None:
         model = make_model(BinaryLaplaceGP)
         ax = plot_goal(model, SPACE, GOAL, View(resolution=8))
         best = recommend(model, SPACE, goal=GOAL)
@@ -65,7 +65,7 @@ class TestPlotGoal:
 
 
 class TestPlotBestSetting:
-    def test_curve(self) -> None:
+    def test_curve_shows_the_recommended_setting_by_context(self) -> None:
         model = make_wide_model("duels")
         ax = plot_best_setting(model, WIDE, 1, View(resolution=5))
         x, y = curve(ax)
@@ -84,7 +84,7 @@ class TestPlotBestSetting:
             expected = recommend(model, WIDE, goal=AtContext(s))
             assert_all_close(best[i], expected, atol=1e-4)
 
-    def test_mistakes(self) -> None:
+    def test_refuses_unknown_parameters_and_columns(self) -> None:
         model = make_model(BinaryLaplaceGP)
         with pytest.raises(InputDataError, match="``parameter`` .* but got 2"):
             plot_best_setting(model, SPACE, parameter=2)
@@ -101,7 +101,7 @@ class TestPlotThresholdMap:
         X[:, 0] = 2 * X[:, 0] - 1
         return psychometric_gp(X, (X[:, :1] > X[:, 1:] - 0.5).double(), self.space)
 
-    def test_curve(self) -> None:
+    def test_curve_shows_the_thresholds_and_their_band(self) -> None:
         model = self.model()
         view = View(resolution=9)
         ax = plot_threshold_map(
@@ -118,7 +118,7 @@ class TestPlotThresholdMap:
         assert ax.get_ylabel() == "threshold of $s$"
         assert ax.get_xlabel() == "$x$"
 
-    def test_surface(self) -> None:
+    def test_surface_has_the_second_parameter_on_its_axis(self) -> None:
         model = make_model(BinaryLaplaceGP)
         ax = plot_threshold_map(
             model, SPACE, None, View(resolution=6), num_samples=None

@@ -53,7 +53,7 @@ from tests.tensors import double
 
 
 class TestPosteriorMean:
-    def test_curve(self) -> None:
+    def test_curve_shows_the_mean_and_two_deviations(self) -> None:
         for model_class in MODEL_CLASSES:
             model = make_model(model_class)
             best = recommend(model, SPACE)
@@ -80,7 +80,7 @@ class TestPosteriorMean:
         expected = torch.stack([best[0], top[0]]).unsqueeze(0)
         assert_all_close(marks(ax, "recommended"), expected, atol=1e-3)
 
-    def test_surface(self) -> None:
+    def test_surface_shows_the_mean_and_the_recommended_setting(self) -> None:
         for model_class in MODEL_CLASSES:
             model = make_model(model_class)
             ax = plot_posterior_mean(model, SPACE)
@@ -155,7 +155,7 @@ class TestPosteriorMean:
 
 
 class TestSuccessProbability:
-    def test_curve(self) -> None:
+    def test_curve_follows_the_formula_with_guesses_and_lapses(self) -> None:
         """``γ + (1 - γ - λ) Φ(μ / sqrt(1 + σ²))``, and ``Φ`` of ``μ ± 2σ``."""
         for guess, lapse in ((0.0, 0.0), (0.25, 0.05)):
             likelihood = ProbitLikelihood(guess, lapse)
@@ -171,7 +171,7 @@ class TestSuccessProbability:
             assert_all_close(high, guess + scale * ndtr(mean + 2 * deviation))
             assert ax.get_ylabel() == "success probability"
 
-    def test_surface(self) -> None:
+    def test_surface_follows_the_formula_from_zero_to_one(self) -> None:
         model = make_model(BinaryLaplaceGP, likelihood=ProbitLikelihood(0.25, 0.05))
         ax = plot_success_probability(model, SPACE, View(context=[-1.0]))
 
@@ -185,7 +185,7 @@ class TestSuccessProbability:
         assert color_bar(ax).get_ylim() == (0.0, 1.0)
         draw(ax)
 
-    def test_opponent(self) -> None:
+    def test_duels_show_the_preference_over_the_opponent(self) -> None:
         model = make_model(PreferenceLaplaceGP)
         best = recommend(model, SPACE)
         for opponent in (None, double([0.2, 1.5])):
@@ -223,7 +223,7 @@ class TestSuccessProbability:
 
 
 class TestTrials:
-    def test_outcomes(self) -> None:
+    def test_outcomes_are_marked_as_passed_or_failed(self) -> None:
         model = make_model(BinaryLaplaceGP)
         X, passed = model.train_inputs[0], model.train_targets == 1
         assert 0 < passed.sum() < len(X)
@@ -246,7 +246,7 @@ class TestTrials:
             shapes = [c.get_paths()[0].vertices for c in (one, other)]
             assert not np.array_equal(*shapes)
 
-    def test_duels(self) -> None:
+    def test_duels_are_marked_and_joined(self) -> None:
         model = make_model(PreferenceLaplaceGP)
         pairs, first = model.train_inputs[0], model.train_targets == 1
         assert 0 < first.sum() < len(pairs)

@@ -58,7 +58,7 @@ def performance(name: str, parameters: Tensor) -> Tensor:
 
 
 class TestSpace:
-    def test_bounds(self) -> None:
+    def test_bounds_are_the_unit_cube_and_those_of_the_context(self) -> None:
         for problem_class, context, reference in (
             (BinaryContextProblem, (0.0, 1.0), 1.0),
             (DuelContextProblem, (0.0, 1.0), 1.0),
@@ -82,7 +82,9 @@ class TestSpace:
 
 
 class TestScore:
-    def test_score(self, subtests: pytest.Subtests) -> None:
+    def test_score_is_the_performance_of_every_benchmark(
+        self, subtests: pytest.Subtests
+    ) -> None:
         for problem_class in CLASSES:
             for name, benchmark in BENCHMARKS.items():
                 problem = problem_class(make_objective(name))
@@ -122,7 +124,7 @@ class TestScore:
                             assert score.dtype == dtype
                             assert bool(score.isfinite().all())
 
-    def test_errors(self) -> None:
+    def test_refuses_parameters_outside_and_wrong_columns(self) -> None:
         problem = BinaryContextProblem(make_objective("Levy"))
         with pytest.raises(ValueError, match="within the bounds"):
             problem.score(double([[0.5, 1.1]]))
@@ -133,7 +135,7 @@ class TestScore:
 
 
 class TestSuccessProbability:
-    def test_formulas(self) -> None:
+    def test_probability_equals_the_formula_of_every_problem(self) -> None:
         for name in ("Forrester et al (2008)", "Levy", "Hartmann 3-D"):
             objective = make_objective(name)
             binary = BinaryContextProblem(objective)
@@ -190,7 +192,7 @@ class TestSuccessProbability:
                 X = problem.space.join(grid, double(context))
                 assert int(problem.success_probability(X).argmax()) == best
 
-    def test_gradients(self) -> None:
+    def test_latent_gradients_equal_finite_differences(self) -> None:
         for problem_class in CLASSES:
             problem = problem_class(make_objective("Hartmann 3-D"))
             X = trials(problem, seed=2)
@@ -200,7 +202,7 @@ class TestSuccessProbability:
                 jacobian(latent, X), expected, rtol=1e-7, atol=1e-7
             )
 
-    def test_errors(self) -> None:
+    def test_refuses_wrong_duels_and_slopes(self) -> None:
         problem = DuelContextProblem(make_objective("Levy"))
         message = r"``X`` to hold duels, ``... x 2 x d``, but got shape "
         for shape in ((3,), (5, 3), (4, 1, 3)):
@@ -215,7 +217,7 @@ class TestSuccessProbability:
 
 
 class TestObserve:
-    def test_labels(self) -> None:
+    def test_labels_are_zero_or_one_in_the_shape_of_the_trials(self) -> None:
         for problem_class in CLASSES:
             problem = problem_class(make_objective("Levy"))
             for shape in ((), (5,), (4, 1), (2, 3)):
@@ -225,7 +227,7 @@ class TestObserve:
                     assert Y.dtype == dtype
                     assert bool(((Y == 0) | (Y == 1)).all())
 
-    def test_frequencies(self) -> None:
+    def test_frequencies_of_passes_are_the_probabilities(self) -> None:
         n = 20_000
         for problem_class in CLASSES:
             problem = problem_class(make_objective("Levy"))
@@ -238,7 +240,7 @@ class TestObserve:
             deviation = (Y.squeeze(-1).mean(dim=0) - probability).abs()
             assert bool((deviation <= 4 * error).all())
 
-    def test_generator(self) -> None:
+    def test_generator_or_global_seed_decides_the_labels(self) -> None:
         problem = BinaryContextProblem(make_objective("Levy"))
         X = trials(problem, 200)
         first, again, other = (
@@ -274,7 +276,7 @@ class TestObserve:
             for other in (copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
                 assert torch.equal(other.success_probability(X), expected)
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         for problem_class in CLASSES:
             for name in ("Levy", "Schubert", "Hartmann 4D", "Langer"):
                 with RequireDevice():

@@ -108,7 +108,7 @@ class TestValues:
                 ):
                     assert torch.equal(other(points), function(points))
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         for benchmark in BENCHMARKS.values():
             with RequireDevice():
                 function = benchmark.make_function()

@@ -42,7 +42,9 @@ class TestAcuity:
             assert_all_close(found, double(expected), rtol=1e-14, atol=0)
 
     @given(POWERS, POWERS)
-    def test_blur(self, sphere: float, cylinder: float) -> None:
+    def test_blur_equals_the_formula_of_raasch(
+        self, sphere: float, cylinder: float
+    ) -> None:
         # The mean power and the cross-cylinder of Raasch's formula.
         expected = math.hypot(sphere + cylinder / 2, cylinder / 2)
         found = blur(double([sphere, cylinder]))
@@ -56,14 +58,14 @@ class TestAcuity:
 
 
 class TestProblem:
-    def test_space(self) -> None:
+    def test_space_has_the_context_first_and_two_powers(self) -> None:
         space = RefractionProblem().space
         expected = double([[-1.0, -4.0, -4.0], [2.0, 4.0, 4.0]])
         assert_all_close(space.bounds, expected)
         assert space.context_dims == (0,)
         assert_all_close(space.reference_context, double([0.5]))
 
-    def test_score(self) -> None:
+    def test_score_is_the_acuity_lost_by_blur(self) -> None:
         problem = RefractionProblem(prescription=(-1.5, 0.75))
         lenses = double([[-1.5, 0.75], [-0.5, 0.75], [-1.5, 2.75]])
         expected = -double([0.0, math.log10(2.0), math.log10(3.0)])
@@ -87,7 +89,7 @@ class TestProblem:
         halfway = torch.full((5,), (1 + 1 / 26) / 2, dtype=torch.double)
         assert_all_close(problem.success_probability(X), halfway)
 
-    def test_observe(self) -> None:
+    def test_large_letters_are_read_and_small_ones_guessed(self) -> None:
         problem = RefractionProblem()
         X = double([[2.0, 0.0, 0.0], [-1.0, 0.0, 0.0]]).unsqueeze(1).expand(2, 4000, 3)
         outcomes = problem.observe(X, torch.Generator().manual_seed(0))
@@ -154,7 +156,7 @@ class TestProblem:
         trial = suggest(model, problem.space, seed=0)
         assert problem.observe(trial).item() in (0.0, 1.0)
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         with RequireDevice():
             for problem in (RefractionProblem(), RefractionProblem(5, 26, uniform(2))):
                 X = trials(4)

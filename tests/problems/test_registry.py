@@ -136,7 +136,7 @@ class TestMoments:
                     expected = STORED[name][key][moment]
                     assert value / expected == pytest.approx(1.0, rel=0, abs=0.5e-10)
 
-    def test_sample(self) -> None:
+    def test_sample_begins_alike_for_every_size_and_has_no_repeats(self) -> None:
         benchmark = BENCHMARKS["Trid"]
         values = sample_values(benchmark, CHUNK + 3)
         assert values.shape == (CHUNK + 3,)
@@ -145,7 +145,7 @@ class TestMoments:
         assert not torch.equal(values[:10], sample_values(benchmark, 10, seed=1))
         assert len(values.unique()) == len(values)
 
-    def test_command(self) -> None:
+    def test_command_writes_the_moments_of_every_function(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "moments.json"
             with contextlib.redirect_stderr(io.StringIO()):
@@ -158,7 +158,7 @@ class TestMoments:
 
 
 class TestScaledObjective:
-    def test_formula(self) -> None:
+    def test_scaled_values_equal_the_formula(self) -> None:
         X = uniform(3, 5, 2)
         plain = ScaledObjective(Sphere(), mean=-3.0, variance=4.0)
         squares = X.square().sum(dim=-1)
@@ -191,7 +191,9 @@ class TestScaledObjective:
                 assert abs(float(values.mean())) < 5 * errors[0]
                 assert abs(float(values.var()) - 1.0) < 6 * errors[1]
 
-    def test_logarithm(self, subtests: pytest.Subtests) -> None:
+    def test_logarithm_is_taken_where_the_benchmark_says_so(
+        self, subtests: pytest.Subtests
+    ) -> None:
         for name, benchmark in BENCHMARKS.items():
             X = uniform_points(benchmark, 16)
             logged, plain = make_objective(name), make_objective(name, log=False)
@@ -229,7 +231,7 @@ class TestScaledObjective:
             assert torch.equal(other(X), objective(X))
             assert other.optimal_value == objective.optimal_value
 
-    def test_device(self) -> None:
+    def test_makes_nothing_on_the_default_device(self) -> None:
         with RequireDevice():
             for name, benchmark in BENCHMARKS.items():
                 make_objective(name)

@@ -44,7 +44,9 @@ from tests.tensors import double, uniform
 
 @every_rule
 class TestBatches:
-    def test_layout(self, model_class: ModelClass, rule: str) -> None:
+    def test_trials_have_the_layout_that_models_take(
+        self, model_class: ModelClass, rule: str
+    ) -> None:
         model = context_model(model_class, batch_shape=(2,))
         trials = suggest(model, SPACE, rule, QUICK, seed=0, q=3)
         assert trials.shape == (2, 3, *sides_of(model_class), 2)
@@ -90,7 +92,7 @@ def test_same_pending_trials_for_a_batch(model_class: ModelClass, rule: str) -> 
     assert torch.equal(trials, again)
 
 
-def test_mistakes() -> None:
+def test_refuses_pending_trials_of_another_shape() -> None:
     model = context_model(PreferenceLaplaceGP)
     message = (
         r"pending trials to be ``batch_shape x n x 2 x 2``, but got shape \[3, 2\]"
@@ -170,13 +172,13 @@ def test_information_with_guesses() -> None:
 
 
 class TestJointInformation:
-    def test_gradient(self) -> None:
+    def test_gradient_equals_finite_differences(self) -> None:
         model = context_model(BinaryLaplaceGP)
         with frozen(model):
             acqf = BernoulliMutualInformation(model, X_pending=uniform(3, 2, seed=1))
             assert gradcheck(acqf, (uniform(2, 1, 2).requires_grad_(),))
 
-    def test_batch(self) -> None:
+    def test_batch_equals_a_loop(self) -> None:
         model = context_model(BinaryLaplaceGP, batch_shape=(3,))
         pending = uniform(3, 2, 2, seed=1)
         acqf = BernoulliMutualInformation(model, X_pending=pending)
@@ -185,7 +187,7 @@ class TestJointInformation:
             alone = BernoulliMutualInformation(element_of(model, i), pending[i])
             torch.testing.assert_close(acqf(X)[:, i], alone(X[:, i]))
 
-    def test_many(self) -> None:
+    def test_first_of_too_many_come_out_as_expected(self) -> None:
         """The first of too many are taken to come out as expected."""
         model = context_model(BinaryLaplaceGP)
         pending = uniform(MAX_JOINT + 2, 2, seed=1)

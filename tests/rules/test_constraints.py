@@ -61,7 +61,7 @@ class TestMaxima:
 
     ticks = torch.linspace(0, 1, 41, dtype=torch.double)
 
-    def test_ucb(self) -> None:
+    def test_upper_confidence_bound_is_the_largest(self) -> None:
         model, constraints = make_model("outcomes"), Constraints([TOTAL])
         trial = suggest(model, WIDE, "ucb-ald", seed=0, constraints=constraints)
         acqf = GoalUpperConfidenceBound(model, WIDE, AtReference())
@@ -70,7 +70,7 @@ class TestMaxima:
         with torch.no_grad():
             assert acqf(trial) >= acqf.bound_at(grid).max() - 1e-6
 
-    def test_information(self) -> None:
+    def test_information_is_the_largest(self) -> None:
         model = make_model("outcomes")
         trial = suggest(model, WIDE, "bald", seed=0, constraints=ALL)
         acqf = BernoulliMutualInformation(model)
@@ -89,7 +89,7 @@ class TestMaxima:
 
 
 class TestProjection:
-    def test_gradient(self) -> None:
+    def test_gradient_equals_finite_differences(self) -> None:
         space = ContextSpace(double([[0.0] * 3, [1.0] * 3]))
         held = Constraints([TOTAL], {1: 0.5})
         X = double([[0.1, 0.3, 0.2], [0.9, 0.2, 0.7], [0.5, 0.1, 0.9]])
@@ -108,7 +108,7 @@ class TestProjection:
 
 
 class TestMistakes:
-    def test_columns(self) -> None:
+    def test_refuses_unknown_columns_and_values_out_of_bounds(self) -> None:
         model = make_model("outcomes")
         with pytest.raises(InputDataError, match="columns from 0 to 2, but got 3"):
             suggest(model, WIDE, constraints=Constraints(fixed_features={3: 0.1}))
@@ -123,7 +123,7 @@ class TestMistakes:
         with pytest.raises(NoTrialLeftError, match="``constraints`` to leave trials"):
             suggest(model, WIDE, constraints=impossible)
 
-    def test_safety(self) -> None:
+    def test_refuses_wrong_levels_and_safety_of_duels(self) -> None:
         with pytest.raises(InputDataError, match="``level`` .* but got 1.0"):
             Safety(1.0)
         with pytest.raises(InputDataError, match="``confidence`` .* but got 0.0"):
@@ -147,7 +147,7 @@ class TestSafety:
         "rule",
         ["ucb-ald", "ts-ald", "ts-random", "cbkg", "cjes", "bald", "map-mi", "random"],
     )
-    def test_rules(self, rule: str) -> None:
+    def test_trials_of_every_rule_are_safe_by_draws(self, rule: str) -> None:
         """The chance that the success probability is high enough, by draws."""
         model, safe = self.model(), Safety(0.7, 0.9)
         trials = suggest(model, self.space, rule, QUICK, seed=0, safe=safe)
@@ -215,13 +215,13 @@ class TestStopping:
             assert value >= 0.98 * acqf(model.functional.rows(trial))
 
     @pytest.mark.parametrize("goal", [ContextAverage([0.1, 0.9]), WorstContext([0.1])])
-    def test_batch(self, goal: Goal) -> None:
+    def test_value_of_each_model_of_a_batch_is_positive(self, goal: Goal) -> None:
         model = make_model("outcomes", (2,))
         value = value_of_next_trial(model, WIDE, goal, QUICK)
         assert value.shape == (2,)
         assert (value > 0).all()
 
-    def test_width(self) -> None:
+    def test_width_is_that_of_the_interval_at_the_best(self) -> None:
         model = make_model("outcomes")
         width = uncertainty_of_answer(model, WIDE, credible=0.95)
         best = WIDE.at_reference(recommend(model, WIDE))
@@ -230,7 +230,7 @@ class TestStopping:
             width, 2 * 1.959964 * deviation.squeeze(), rtol=1e-5, atol=0
         )
 
-    def test_rule(self) -> None:
+    def test_rule_is_met_once_value_or_width_is_small(self) -> None:
         model = make_model("outcomes")
         value = float(value_of_next_trial(model, WIDE))
         width = float(uncertainty_of_answer(model, WIDE))
@@ -267,7 +267,7 @@ class TestBestOption:
         torch.testing.assert_close(acqf(X), acqf(X.flip(-2)))
         assert gradcheck(acqf, (X.requires_grad_(),))
 
-    def test_rule(self) -> None:
+    def test_no_duel_of_a_grid_is_better_than_that_of_the_rule(self) -> None:
         model = context_model(PreferenceLaplaceGP)
         duel = suggest(model, SPACE, "eubo-ald", seed=0)
         acqf = ExpectedBestOption(model, SPACE)

@@ -47,7 +47,9 @@ every_goal = pytest.mark.parametrize("goal", GOALS, ids=repr)
 @every_rule
 class TestEveryRule:
     @every_goal
-    def test_goals(self, model_class: ModelClass, rule: str, goal: Goal) -> None:
+    def test_every_goal_works_or_is_refused_by_maps(
+        self, model_class: ModelClass, rule: str, goal: Goal
+    ) -> None:
         model = context_model(model_class, batch_shape=(2,))
         if rule.startswith("map"):
             with pytest.raises(UnsupportedError, match="to be a ``ThresholdMap``"):
@@ -90,7 +92,7 @@ class TestNonlinearGoals:
     @pytest.mark.parametrize(
         "rule", ["ucb-ald", "lucb-ald", "ts-ald", "mkg", "cbkg", "cjes", "ucb-target"]
     )
-    def test_outcomes(self, rule: str) -> None:
+    def test_outcomes_get_a_trial_from_every_rule(self, rule: str) -> None:
         model = context_model(BinaryLaplaceGP)
         for goal in self.GOALS:
             trial = suggest(model, SPACE, rule, QUICK, seed=0, goal=goal)
@@ -99,7 +101,7 @@ class TestNonlinearGoals:
     @pytest.mark.parametrize(
         "rule", ["muc-ald", "kss-ald", "eubo-ald", "hb-ald", "mkg", "kg", "cjes"]
     )
-    def test_mixed(self, rule: str) -> None:
+    def test_mixed_models_get_a_duel_from_every_rule(self, rule: str) -> None:
         model = make_model("mixed").asking(1)  # pyright: ignore
         for goal in self.GOALS:
             trial = suggest(model, WIDE, rule, QUICK, seed=0, goal=goal)
@@ -115,7 +117,7 @@ TICKS = torch.linspace(0, 1, 41, dtype=torch.double)
 
 class TestMaxima:
     @every_goal
-    def test_ucb(self, goal: Goal) -> None:
+    def test_no_point_of_a_grid_is_better_than_the_ucb_trial(self, goal: Goal) -> None:
         model = context_model(BinaryLaplaceGP)
         trial = suggest(model, SPACE, "ucb-ald", seed=0, goal=goal)
         acqf = GoalUpperConfidenceBound(model, SPACE, goal)
@@ -143,7 +145,7 @@ class TestMaxima:
             best = acqf(others).max()
             assert acqf(model.functional.rows(trial)) > 0.97 * best
 
-    def test_challenger(self) -> None:
+    def test_challenger_meets_the_best_by_the_goal(self) -> None:
         """The incumbent is the best by the goal."""
         model = context_model(PreferenceLaplaceGP)
         for goal in GOALS:
@@ -169,7 +171,7 @@ class TestMaxima:
             assert information(trial) >= information(others).max() - 1e-7
 
 
-def test_mistakes() -> None:
+def test_refuses_wrong_contexts_and_numbers_of_trials() -> None:
     model = context_model(BinaryLaplaceGP)
     with pytest.raises(InputDataError, match="``context`` to lie within the bounds"):
         suggest(model, SPACE, context=1.5)

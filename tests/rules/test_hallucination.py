@@ -13,7 +13,7 @@ from tests.small_models import AnyModel
 
 
 class TestHallucinationBeliever:
-    def test_sides(self) -> None:
+    def test_sides_are_the_incumbent_and_the_best_improvement(self) -> None:
         """The incumbent, and the largest expected improvement on it."""
         model = context_model(PreferenceLaplaceGP, batch_shape=(2,))
         duel = suggest(model, SPACE, "hb-random", seed=4).squeeze(1)  # 2 x 2 x 2

@@ -124,7 +124,9 @@ class TestMaximum:
 
     @deterministic_rules
     @pytest.mark.parametrize("n", [3, 30])
-    def test_grid(self, model_class: ModelClass, rule: str, n: int) -> None:
+    def test_trial_of_every_rule_is_the_best_of_a_grid(
+        self, model_class: ModelClass, rule: str, n: int
+    ) -> None:
         model = context_model(model_class, n=n, seed=n)
         trial = suggest(model, SPACE, rule, seed=0)
         first, *second = SCORES[rule]

@@ -38,7 +38,9 @@ from tests.tensors import double
 @both_models
 class TestRecommend:
     @pytest.mark.parametrize("reference", [0.0, 0.4, 1.0])
-    def test_grid(self, model_class: ModelClass, reference: float) -> None:
+    def test_recommended_setting_is_the_best_of_a_grid(
+        self, model_class: ModelClass, reference: float
+    ) -> None:
         kernel = AdditiveContextKernel(simple_kernel(dim=2), context_dims=[1])
         model = random_model(model_class, n=15, dim=3, covar_module=kernel)
         bounds = torch.stack([torch.zeros(3), torch.ones(3)]).double()
@@ -72,7 +74,7 @@ class TestRecommend:
                 best, grid[values.argmax()].reshape(1), rtol=0, atol=5e-3
             )
 
-    def test_batch(self, model_class: ModelClass) -> None:
+    def test_batch_equals_a_loop(self, model_class: ModelClass) -> None:
         model = context_model(model_class, batch_shape=(5,))
         best = recommend(model, SPACE)
         assert best.shape == (5, 1)
@@ -115,7 +117,7 @@ class TestRecommend:
         best = recommend(model, space)
         assert 0.45 <= best.item() <= 0.55
 
-    def test_device(self, model_class: ModelClass) -> None:
+    def test_makes_nothing_on_the_default_device(self, model_class: ModelClass) -> None:
         model = context_model(model_class, batch_shape=(2,))
         with RequireDevice():
             recommend(model, SPACE)
@@ -169,14 +171,14 @@ class TestThompsonSampling:
         statistic = ((count - expected).square() / (expected * (1 + ratio))).sum()
         assert statistic < chi2.isf(1e-4, self.num_bins - 1)
 
-    def test_outcomes(self) -> None:
+    def test_outcomes_give_draws_of_the_optimum(self) -> None:
         model = self.model(BinaryLaplaceGP, (self.num_draws,))
         trials = suggest(model, SPACE, "ts-fixed", seed=0)
         assert (trials[..., 0] == 1).all()
         reference = self.brute_force(BinaryLaplaceGP)
         self.assert_same_distribution(trials[:, 0, 1], reference)
 
-    def test_duels(self) -> None:
+    def test_duels_give_two_independent_draws_of_the_optimum(self) -> None:
         """Both sides are draws, independent of each other."""
         model = self.model(PreferenceLaplaceGP, (self.num_draws,))
         duels = suggest(model, SPACE, "kss-random", seed=0).squeeze(-3)

@@ -37,7 +37,7 @@ def by_posterior_mean(selection: Selection) -> Tensor:
 
 
 class TestTable:
-    def test_names(self) -> None:
+    def test_tables_hold_exactly_the_known_rules(self) -> None:
         assert set(BINARY_RULES) == {
             "ucb-ald",
             "ts-ald",
@@ -76,7 +76,7 @@ class TestTable:
             "muc-target",
         }
 
-    def test_default(self) -> None:
+    def test_default_rule_is_ucb_ald(self) -> None:
         model = context_model(BinaryLaplaceGP)
         expected = suggest(model, SPACE, "ucb-ald", seed=0)
         assert torch.equal(suggest(model, SPACE, seed=0), expected)
@@ -84,6 +84,7 @@ class TestTable:
     def test_a_new_row(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A rule by the posterior mean, in the reference context."""
         rule = TwoStages(by_posterior_mean, at_reference)
+        assert repr(rule) == "TwoStages(by_posterior_mean, at_reference)"
         monkeypatch.setitem(BINARY_RULES, "mean-fixed", rule)
         model = context_model(BinaryLaplaceGP, batch_shape=(2,))
         trial = suggest(model, SPACE, "mean-fixed", seed=0)

@@ -39,7 +39,7 @@ from tests.tensors import double, uniform
 @every_rule
 class TestTrials:
     @pytest.mark.parametrize(("columns", "dim", "kernel"), LAYOUTS)
-    def test_layouts(
+    def test_every_layout_gives_a_trial_that_can_be_told(
         self,
         model_class: ModelClass,
         rule: str,
@@ -63,7 +63,7 @@ class TestTrials:
             assert torch.equal(contexts[0], space.reference_context)
 
     @pytest.mark.parametrize("batch_shape", [(1,), (2, 3)])
-    def test_batch(
+    def test_batches_get_a_trial_for_each_model(
         self, model_class: ModelClass, rule: str, batch_shape: tuple[int, ...]
     ) -> None:
         model = context_model(model_class, batch_shape=batch_shape)
@@ -105,7 +105,9 @@ class TestTrials:
         trial = suggest(context_model(model_class), space, rule, QUICK, seed=0)
         assert trial.dtype == torch.double
 
-    def test_device(self, model_class: ModelClass, rule: str) -> None:
+    def test_makes_nothing_on_the_default_device(
+        self, model_class: ModelClass, rule: str
+    ) -> None:
         model = context_model(model_class, batch_shape=(2,))
         with RequireDevice():
             suggest(model, SPACE, rule, QUICK, seed=0)
@@ -113,7 +115,9 @@ class TestTrials:
 
 @every_rule
 class TestRandomness:
-    def test_seed(self, model_class: ModelClass, rule: str) -> None:
+    def test_same_seed_gives_the_same_trial(
+        self, model_class: ModelClass, rule: str
+    ) -> None:
         model = context_model(model_class, batch_shape=(2,))
         first, again = (suggest(model, SPACE, rule, QUICK, seed=5) for _ in range(2))
         assert torch.equal(first, again)
@@ -151,7 +155,9 @@ class TestRandomness:
 
 @every_rule
 class TestModelStaysTheSame:
-    def test_hyperparameters(self, model_class: ModelClass, rule: str) -> None:
+    def test_hyperparameters_are_unchanged_after_a_suggestion(
+        self, model_class: ModelClass, rule: str
+    ) -> None:
         model = context_model(model_class)
         kernel: Any = model.covar_module
         kernel.base_kernel.raw_outputscale.requires_grad_(False)
@@ -163,7 +169,9 @@ class TestModelStaysTheSame:
             assert parameter.requires_grad == (not name.endswith("raw_outputscale"))
             assert parameter.grad is None
 
-    def test_posterior(self, model_class: ModelClass, rule: str) -> None:
+    def test_posterior_is_unchanged_after_a_suggestion(
+        self, model_class: ModelClass, rule: str
+    ) -> None:
         model, X = context_model(model_class), uniform(5, 2)
         before = latent(model, X).mean
         suggest(model, SPACE, rule, QUICK, seed=0)

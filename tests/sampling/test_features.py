@@ -124,12 +124,12 @@ def relative_error(kernel: Kernel, options: FeatureOptions, X: Tensor) -> float:
 
 @pytest.mark.parametrize("name", COMPOSITIONS)
 class TestCompositions:
-    def test_hilbert(self, name: str) -> None:
+    def test_hilbert_features_give_the_kernel(self, name: str) -> None:
         options = FeatureOptions(BOUNDS, DIM, max_features=4096)
         error = relative_error(COMPOSITIONS[name](), options, grid_in(BOUNDS, n=2))
         assert error < ACCURACY
 
-    def test_fourier(self, name: str) -> None:
+    def test_fourier_features_give_the_kernel_in_expectation(self, name: str) -> None:
         """Without bounds the features are random: right in expectation."""
         kernel, options = COMPOSITIONS[name](), FeatureOptions(None, DIM, 16)
         X = grid_in(BOUNDS, n=1)[:10]
@@ -148,7 +148,7 @@ class TestCompositions:
         torch.testing.assert_close(Phi[1, :1], features(X[1, :1]))
         assert features(X[:, :0]).shape == (2, 0, Phi.shape[-1])
 
-    def test_differentiable(self, name: str) -> None:
+    def test_features_have_finite_gradients(self, name: str) -> None:
         features = kernel_features(COMPOSITIONS[name](), FeatureOptions(BOUNDS, DIM))
         X = grid_in(BOUNDS)[-2:].requires_grad_()
         Phi = features(X)
@@ -157,7 +157,9 @@ class TestCompositions:
         assert gradient.isfinite().all()
 
     @pytest.mark.parametrize("bounds", [BOUNDS, None])
-    def test_size(self, name: str, bounds: Tensor | None) -> None:
+    def test_size_is_the_number_of_features(
+        self, name: str, bounds: Tensor | None
+    ) -> None:
         options = FeatureOptions(bounds, DIM, 16 if bounds is None else 2048)
         features = kernel_features(COMPOSITIONS[name](), options)
         assert features(grid_in(BOUNDS)[:2]).shape == (2, features.size)
@@ -182,7 +184,7 @@ class TestCompositions:
         )
         torch.testing.assert_close(slopes, expected_slopes, rtol=1e-8, atol=1e-8)
 
-    def test_device(self, name: str) -> None:
+    def test_makes_nothing_on_the_default_device(self, name: str) -> None:
         X, kernel = grid_in(BOUNDS)[:3], COMPOSITIONS[name]()
         for bounds in (BOUNDS, None):
             with RequireDevice():
@@ -255,7 +257,7 @@ class TestOptions:
             features = kernel_features(kernel, FeatureOptions(None, DIM, count))
             assert features(uniform(2, DIM)).shape == (2, count)
 
-    def test_select(self) -> None:
+    def test_select_picks_the_bounds_of_the_columns(self) -> None:
         options = FeatureOptions(BOUNDS, DIM, 100).select([2, 0])
         assert options.bounds is not None
         assert torch.equal(options.bounds, BOUNDS[:, [2, 0]])
@@ -309,7 +311,7 @@ class TestCategoriesAndCircles:
         )
 
     @pytest.mark.parametrize("lengthscale", [0.05, 0.7, 20.0])
-    def test_series(self, lengthscale: float) -> None:
+    def test_series_gives_the_periodic_kernel(self, lengthscale: float) -> None:
         kernel = self.circle(lengthscale, 2.0)
         phi = kernel_features(kernel, FeatureOptions(None, 2))(self.rows[:, :2])
         expected = matrix_of(kernel, self.rows[:, :2])
@@ -344,7 +346,7 @@ class TestCategoriesAndCircles:
         error = draws.std(dim=0) / len(drawn) ** 0.5
         assert float(((draws.mean(dim=0) - expected).abs() / (error + 1e-9)).max()) < 5
 
-    def test_batches(self) -> None:
+    def test_batches_of_random_products_have_their_shape(self) -> None:
         batch = torch.Size([2])
         kernel = RBFKernel(active_dims=(0,), batch_shape=batch) * CategoryKernel(
             [3], batch_shape=batch, active_dims=[1, 2, 3]

@@ -92,7 +92,7 @@ def test_shape_and_dtype() -> None:
             assert Phi.shape == (*batch, 5, 64)
 
 
-def test_gradient() -> None:
+def test_gradient_of_features_equals_finite_differences() -> None:
     features = draw(stationary_kernel(1.5, double([[0.5, 0.8]])), 2, 16, seed=0)
     X = uniform(2, 2, seed=5)
     torch.testing.assert_close(
@@ -100,14 +100,14 @@ def test_gradient() -> None:
     )
 
 
-def test_seed() -> None:
+def test_same_seed_draws_the_same_features_and_another_does_not() -> None:
     kernel, X = stationary_kernel(1.5, double([[0.5, 0.8]])), uniform(4, 2)
     first, second, other = (draw(kernel, 2, 16, seed)(X) for seed in (0, 0, 1))
     assert torch.equal(first, second)
     assert not torch.equal(first, other)
 
 
-def test_device() -> None:
+def test_fourier_features_make_nothing_on_the_default_device() -> None:
     kernel, X = stationary_kernel(1.5, double([[0.5]])), uniform(3, 1)
     with RequireDevice():
         fourier_features(kernel, 1, 16)(X)

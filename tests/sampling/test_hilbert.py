@@ -64,7 +64,7 @@ class TestKernel:
         assert error is not None
         assert error < ACCURACY
 
-    def test_ard(self, nu: float) -> None:
+    def test_lengthscale_of_each_dimension_is_accurate(self, nu: float) -> None:
         kernel = stationary_kernel(nu, double([[0.9, 4.0]]))
         error = kernel_error(kernel, box([-1.0, 10.0], [1.0, 25.0]))
         assert error is not None
@@ -93,7 +93,7 @@ class TestKernel:
         assert error is None or error < ACCURACY
         assert error is not None or dim == 2
 
-    def test_gradient(self, nu: float) -> None:
+    def test_gradient_equals_finite_differences(self, nu: float) -> None:
         kernel = stationary_kernel(nu, double([[0.5, 0.8]]))
         features = hilbert_features(kernel, box([0.0, 0.0], [1.0, 1.0]), 2048)
         assert features is not None
@@ -184,7 +184,7 @@ class TestSpectralDensity:
         assert abs(total / (2 * mpmath.pi) - 1) < 1e-8
 
     @pytest.mark.parametrize("nu", SMOOTHNESS)
-    def test_batch(self, nu: float) -> None:
+    def test_batch_equals_single_lengthscales(self, nu: float) -> None:
         lengthscale, frequency = 0.2 + uniform(2, 3, 1, 2), 4 * uniform(5, 2)
         found = spectral_density(lengthscale, nu, frequency)
         assert found.shape == (2, 3, 1, 5)
@@ -192,7 +192,7 @@ class TestSpectralDensity:
         torch.testing.assert_close(found[1, 2], single)
 
 
-def test_device() -> None:
+def test_hilbert_features_make_nothing_on_the_default_device() -> None:
     kernel = stationary_kernel(1.5, double([[0.5]]))
     X, bounds = uniform(3, 1), box([0.0], [1.0])
     with RequireDevice():

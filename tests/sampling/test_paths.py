@@ -202,7 +202,9 @@ class TestMoments:
 @both_models
 @both_kinds
 class TestCalls:
-    def test_shapes(self, model_class: ModelClass, draw: Draw) -> None:
+    def test_values_have_the_shape_of_points_and_paths(
+        self, model_class: ModelClass, draw: Draw
+    ) -> None:
         model = random_model(model_class)
         paths = draw(model, 4, bounds=BOUNDS, seed=0)
         X = uniform(3, 5, 2)
@@ -225,7 +227,7 @@ class TestCalls:
         assert draw(model, bounds=BOUNDS)(X).shape == (1, 5)
 
     @pytest.mark.parametrize("batch_shape", [(2,), (2, 3)])
-    def test_batch(
+    def test_batch_of_models_broadcasts_with_the_points(
         self, model_class: ModelClass, draw: Draw, batch_shape: tuple[int, ...]
     ) -> None:
         model = random_model(model_class, batch_shape=batch_shape)
@@ -241,7 +243,9 @@ class TestCalls:
         assert paths(more).shape == (7, 4, *batch_shape, 5)
         torch.testing.assert_close(paths(more)[3], values)
 
-    def test_gradient(self, model_class: ModelClass, draw: Draw) -> None:
+    def test_gradient_equals_finite_differences(
+        self, model_class: ModelClass, draw: Draw
+    ) -> None:
         model = random_model(model_class, covar_module=multiplicative_kernel())
         paths = draw(model, 2, bounds=BOUNDS, seed=0)
         X = 0.1 + 0.8 * uniform(3, 2, seed=5)
@@ -249,7 +253,9 @@ class TestCalls:
             jacobian(paths, X), finite_difference(paths, X), rtol=1e-6, atol=1e-7
         )
 
-    def test_seed(self, model_class: ModelClass, draw: Draw) -> None:
+    def test_seed_repeats_paths_and_leaves_the_global_state(
+        self, model_class: ModelClass, draw: Draw
+    ) -> None:
         model, X = random_model(model_class), uniform(5, 2)
         for bounds in (BOUNDS, None):
             state = torch.get_rng_state()
@@ -292,7 +298,9 @@ class TestCalls:
         found = draw(model, 3, bounds=bounds, seed=0)(low + width * points)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-8)
 
-    def test_dtype(self, model_class: ModelClass, draw: Draw) -> None:
+    def test_single_precision_stays_single(
+        self, model_class: ModelClass, draw: Draw
+    ) -> None:
         X, Y = (t.float() for t in random_trials(model_class, 8))
         with pytest.warns(InputDataWarning, match="float32"):
             model = model_class(X, Y, covar_module=simple_kernel().float())
@@ -312,7 +320,9 @@ class TestCalls:
             assert torch.equal(parameter, before[name])
         assert torch.equal(latent(model, X).mean, mean)
 
-    def test_device(self, model_class: ModelClass, draw: Draw) -> None:
+    def test_makes_nothing_on_the_default_device(
+        self, model_class: ModelClass, draw: Draw
+    ) -> None:
         X = uniform(5, 2)
         for kernel in KERNELS.values():
             model = random_model(model_class, covar_module=kernel())
@@ -328,7 +338,7 @@ def assert_near(first: Tensor, second: Tensor) -> None:
 
 @both_kinds
 class TestDuels:
-    def test_antisymmetric(self, draw: Draw) -> None:
+    def test_contrast_changes_sign_with_the_sides(self, draw: Draw) -> None:
         for kernel in (simple_kernel(), multiplicative_kernel()):
             model = random_model(PreferenceLaplaceGP, covar_module=kernel)
             paths = draw(model, 4, bounds=BOUNDS, seed=0)

@@ -129,7 +129,9 @@ def test_eye_chart(browser: Browser, tmp_path: Path) -> None:
         close(tab)
 
 
-def test_rings(browser: Browser, tmp_path: Path) -> None:
+def test_rings_offer_the_four_directions_to_screen_readers(
+    browser: Browser, tmp_path: Path
+) -> None:
     path = create(tmp_path / "eye.journal", threshold_settings(1))
     with serving([path], Page("eye", "landolt4")) as served:
         tab = open_page(browser, served.url(), **PHONE)

@@ -107,7 +107,9 @@ def test_nobody_answers_for_another_client(served: Served) -> None:
     assert served.lab.desks["one"].experiment.trial(trial["id"]).status == "pending"
 
 
-def test_withdraw(served: Served) -> None:
+def test_withdrawn_trial_can_be_neither_told_nor_withdrawn_again(
+    served: Served,
+) -> None:
     trial = served.post(f"{ONE}/ask", client="gina").json["trial"]
     gone = served.post(f"{ONE}/withdraw", client="gina", id=trial["id"]).json["trial"]
     assert gone["status"] == "withdrawn"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.speed import latency
 
 
-def test_latencies() -> None:
+def test_latencies_are_measured_and_shown_in_a_table() -> None:
     rows = latency._measure_latencies([8, 20])
     assert [row.num_answers for row in rows] == [8, 20]
     for row in rows:

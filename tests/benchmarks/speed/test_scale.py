@@ -12,7 +12,7 @@ from benchmarks.speed import batches, command, scale
 from botorch_binary_context.inference import Laplace
 
 
-def test_exponent() -> None:
+def test_exponent_of_a_curve_is_that_of_its_large_numbers() -> None:
     curve = scale.Curve("job", (20, 500, 1000, 2000), (1.0, 2.0, 16.0, 128.0))
     assert curve.exponent == pytest.approx(3.0)
     assert "| 2000 ms | 16000 ms |" in scale.format_curves([curve])
@@ -41,7 +41,7 @@ def test_waits_are_counted() -> None:
     assert waits.count == 2
 
 
-def test_batches() -> None:
+def test_batches_are_timed_and_differ_little_in_single_precision() -> None:
     torch.manual_seed(0)
     (cost,) = batches.measure_batches([2])
     assert 0 < cost.seconds < 60

@@ -25,7 +25,7 @@ def simulated(duels: bool) -> Answers:
     return Answers(X, Y.unsqueeze(-1), are_duels=duels)
 
 
-def test_losses() -> None:
+def test_losses_equal_scikit_learn_and_counts_by_hand() -> None:
     p, outcomes = uniform(2, 50), (uniform(2, 50, seed=1) < 0.5).double()
     for row in range(2):
         expected = log_loss(outcomes[row], p[row])

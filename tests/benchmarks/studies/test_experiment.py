@@ -46,7 +46,7 @@ class TestRandomness:
         assert float(trials[..., 0].min()) < -1.5
         assert float(trials[..., 0].max()) > 2.5
 
-    def test_labels(self) -> None:
+    def test_label_is_one_where_the_draw_is_below_the_probability(self) -> None:
         case = case_of("binary")
         problem = case.problem
         trials, _ = draw_randomness(make_task(), case)
@@ -57,7 +57,7 @@ class TestRandomness:
 
 
 class TestRunTask:
-    def test_table(self) -> None:
+    def test_table_has_every_seed_and_iteration_in_range(self) -> None:
         for study, rule in (
             ("binary", "ucb-random"),
             ("duels", "muc-ald"),
@@ -74,7 +74,7 @@ class TestRunTask:
             assert (frame["score"] <= best + 1e-6).all()
             assert (frame["seconds"] > 0).all()
 
-    def test_repeats(self) -> None:
+    def test_repeats_itself_whatever_the_global_seed(self) -> None:
         task = make_task(rule="ts-random")
         torch.manual_seed(1)
         first = run_task(task)

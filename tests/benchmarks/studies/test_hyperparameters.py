@@ -76,7 +76,7 @@ class TestLoad:
             expected = torch.full_like(diagonal, loaded.outputscale)
             assert_all_close(diagonal, expected, rtol=1e-12)
 
-    def test_errors(self) -> None:
+    def test_refuses_unknown_functions_kernels_and_files(self) -> None:
         with pytest.raises(InputDataError, match="to be one of .* got 'Nothing'"):
             load("Nothing")
         with pytest.raises(InputDataError, match="to be one of .* got 'cosine'"):
@@ -123,7 +123,7 @@ class TestMake:
         assert list(read(self.path)) == ["Ackley", "Levy", "Sphere"]
         assert load("Levy", path=self.path) == choose(made_up("SE-ARD"))
 
-    def test_resumes(self) -> None:
+    def test_resumes_after_a_kill_and_computes_nothing_twice(self) -> None:
         def killed(name: str) -> dict:
             if name == OTHER:
                 raise KeyboardInterrupt

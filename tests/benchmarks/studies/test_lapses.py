@@ -27,7 +27,7 @@ def test_models_assume_what_they_should() -> None:
         assert learned or likelihood.lapse_rate == assumed
 
 
-def test_simulate() -> None:
+def test_simulation_has_every_lapse_rate_and_mostly_small_errors() -> None:
     frame = simulate(26, "learned", seed=0, subjects=2, trials=7)
     assert frame["lapse"].to_list() == [rate for rate in LAPSES for _ in range(2)]
     assert (frame["error"] < frame["width"]).sum() >= 4

@@ -22,7 +22,9 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("short")
 class TestMaps:
-    def test_command(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_command_writes_a_report_and_finishes_only_once(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         arguments = ["map", "--seeds", "2", "--output", str(tmp_path)]
         main(arguments)
         assert "contrast-2-ep-map-mi is finished" in capsys.readouterr().out
@@ -46,7 +48,7 @@ class TestMaps:
         expected = -0.4 + 0.9 * (side - 0.2) ** 2
         torch.testing.assert_close(found, expected.clamp(-1, 1), rtol=0, atol=1e-9)
 
-    def test_success(self) -> None:
+    def test_success_goes_from_one_half_to_one_with_contrast(self) -> None:
         task = maps.Task("contrast", 2, "ep", "sobol", 1)
         trials = double([[0.2, -1.0], [0.2, 1.0], [0.2, -0.4]])
         torch.testing.assert_close(
@@ -57,11 +59,11 @@ class TestMaps:
 class TestPublishedFunctions:
     """By hand at x = 0.5: the width is 2 (0.05 + 0.4 · 0.81 · 0.25) = 0.262."""
 
-    def test_detection(self) -> None:
+    def test_detection_equals_the_value_by_hand(self) -> None:
         value = maps.detection(double(0.5), double(-0.9))
         assert abs(float(value) - (0.4 / 0.262 - 4)) < 1e-12
 
-    def test_discrimination(self) -> None:
+    def test_discrimination_equals_the_values_by_hand(self) -> None:
         task = maps.Task("discrimination", 2, "ep", "sobol", 1)
         success = task.success(double([[0.5, -1.0], [0.5, -0.9]]))
         expected = torch.special.ndtr(double([0.0, 0.2 / 0.262]))
@@ -94,14 +96,16 @@ class TestSearches:
         ("study", "name"),
         sorted({(case[0], case[2]) for case in searches.cases(2)}),
     )
-    def test_loss(self, study: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_loss_of_each_search_is_at_most_one_half(
+        self, study: str, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         quick = searches.SearchOptions(4, 64, max_evaluations=10)
         monkeypatch.setattr(searches, "DENSE", quick)
         frame = searches.measure(study, "Forrester et al (2008)", name, 2)
         assert frame.height == 2
         assert frame["loss"].is_between(0.0, 0.5).all()
 
-    def test_report(self, tmp_path: Path) -> None:
+    def test_report_counts_losses_and_gives_the_largest(self, tmp_path: Path) -> None:
         frame = pl.DataFrame(
             {
                 "study": ["duels"] * 3,

@@ -8,13 +8,13 @@ from tests.golden_numbers import load_golden
 
 
 class TestRankRules:
-    def test_golden(self) -> None:
+    def test_golden_rankings_are_found(self) -> None:
         for trial in load_golden("ranking")["trials"]:
             ranking = rank_rules(trial["scores"])
             assert ranking.borda == trial["borda_by_algo"]
             assert ranking.rank == trial["ranking"]
 
-    def test_tensor(self) -> None:
+    def test_tensor_of_scores_is_ranked_by_wins(self) -> None:
         scores = torch.rand(2, 3, 20, 4) + torch.tensor([0.0, 2.0]).view(2, 1, 1, 1)
         ranking = rank_rules(scores)
         assert ranking.borda == [0, 3]

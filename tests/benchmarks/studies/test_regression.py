@@ -59,7 +59,7 @@ class TestRegression:
             expected = torch.from_numpy(other.predict(test_X.numpy()))
             assert_all_close(predict(fit, X, Y, test_X), expected, atol=1e-6)
 
-    def test_gradient(self) -> None:
+    def test_gradient_equals_that_of_a_multivariate_normal(self) -> None:
         for kernel in KERNELS:
             X, Y = drawn(kernel, 12, seed=0)
             module = Fit(kernel, LENGTHSCALES[kernel], 1.5, 0.0).covar_module()

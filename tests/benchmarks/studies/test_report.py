@@ -32,7 +32,7 @@ class TestReport:
                 self.add("binary", function, rule, score)
         self.add("binary", "Trid", "random", 0.0)
 
-    def test_analysis(self) -> None:
+    def test_analysis_ranks_rules_and_gives_relative_regrets(self) -> None:
         self.add_binary()
         analysis = analyze(STUDIES["binary"], self.root)
         assert analysis.rules == tuple(SCORES)
@@ -100,7 +100,7 @@ class TestReport:
         assert "| `ucb-ald` against `ucb-random` | 2 | 2 | 0 | 2 | 0 |" in report
         assert "| `ucb-ald` against `ucb-fixed` | 0 | 0 | 2 | 0 | 2 |" in report
 
-    def test_beside(self) -> None:
+    def test_rules_of_another_study_are_shown_beside(self) -> None:
         self.add("duels-kg", "Levy", "kg", 1.0)
         for rule in ("muc-ald", "random"):
             self.add("duels", "Levy", rule, 0.0, seeds=40)
@@ -120,10 +120,10 @@ class TestReport:
         assert "## Ranking" not in text
         assert "## Regret" in text
 
-    def test_nothing(self) -> None:
+    def test_refuses_to_report_without_results(self) -> None:
         with pytest.raises(InputDataError, match="``output``"):
             write_report("binary", self.root)
 
-    def test_table(self) -> None:
+    def test_table_is_formatted_as_markdown(self) -> None:
         table = format_table(["a", "b"], [("x", 1), ("y", None)])
         assert table == "| a | b |\n|---|---:|\n| x | 1 |\n| y |  |"

@@ -49,7 +49,7 @@ class StubbedRunner:
 
 
 class TestRunStudy(StubbedRunner):
-    def test_tasks(self) -> None:
+    def test_makes_a_task_for_each_function_and_rule(self) -> None:
         tasks = make_tasks(TINY)
         assert len({(task.function, task.rule) for task in tasks}) == 4
         assert [task.function for task in tasks[:2]] == ["Levy", "Levy"]
@@ -65,7 +65,7 @@ class TestRunStudy(StubbedRunner):
             assert path.stat().st_mtime_ns == modified
         assert run_study(TINY, self.folder, compute_here) == 0
 
-    def test_failures(self) -> None:
+    def test_failed_task_raises_and_the_others_are_saved(self) -> None:
         def compute(tasks: Sequence[Task]) -> Generator[tuple[Task, Any]]:
             for i, task in enumerate(tasks):
                 future: Future = Future()

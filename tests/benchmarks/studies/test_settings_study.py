@@ -39,7 +39,7 @@ def best_parameters(problem: MixedDuels) -> Tensor:
 
 class TestMixedDuels:
     @pytest.mark.parametrize("name", EVERY_KIND)
-    def test_optimum(self, name: str) -> None:
+    def test_optimum_can_be_shown_and_is_never_beaten(self, name: str) -> None:
         """It is one of the values that can be shown, and none of many is better."""
         problem = MixedDuels(EVERY_KIND[name])
         best = problem.score(best_parameters(problem))
@@ -50,14 +50,14 @@ class TestMixedDuels:
         assert float(problem.score(points).max()) < problem.optimal_score + 1e-6
 
     @pytest.mark.parametrize("name", EVERY_KIND)
-    def test_reference(self, name: str) -> None:
+    def test_latent_at_the_reference_is_twice_the_score(self, name: str) -> None:
         """There the latent function is the score, up to its size."""
         problem = MixedDuels(EVERY_KIND[name])
         x = uniform(20, problem.space.dim - 1)
         latent = problem.latent(problem.space.at_reference(x))
         torch.testing.assert_close(latent, 2.0 * problem.score(x))
 
-    def test_contexts(self) -> None:
+    def test_contexts_correlate_only_if_they_are_a_gain(self) -> None:
         """A gain is a factor; elsewhere something else is best."""
         parts = (("Hartmann 4D", "rrrr"),)
         x = uniform(200, 4)
@@ -82,7 +82,7 @@ class TestMixedDuels:
 
 
 class TestDefaultSettings:
-    def test_encoding(self) -> None:
+    def test_encoded_trial_is_the_same_in_units_of_the_problem(self) -> None:
         """An encoded trial is the same trial in the units of the problem."""
         made = default_settings.threshold("Levy", 2)
         problem = made.problem
@@ -98,11 +98,12 @@ class TestDefaultSettings:
             problem.score(row[:, 1:]), inner.score(double([[0.2, 0.7]]))
         )
 
-    def test_lenses(self) -> None:
+    def test_lenses_have_a_score_for_each_seed_and_tuning_its_own(self) -> None:
         """A patient for each seed, and others in the report."""
         made = default_settings.lenses(5, default_settings.TUNING_SEED, 3)
-        score = made.problem.score(uniform(3, 1, 2))
+        score = made.problem.score(uniform(1, 1, 2).expand(3, 1, 2))
         assert score.shape == (3, 1)
+        assert len(score.unique()) == 3  # of the same lens
         assert default_settings.TUNING_SEED != default_settings.REPORT_SEED
         assert not set(default_settings.TUNING) & set(default_settings.PROBLEMS)
 
@@ -134,7 +135,7 @@ def test_run_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "| random |" in text
 
 
-def test_means() -> None:
+def test_means_count_each_common_problem_the_same() -> None:
     """Over the problems that all ways have; each counts the same."""
     rows = [("a", "w", 1.0), ("a", "w", 3.0), ("b", "w", 5.0), ("b", "w", 5.0)]
     rows += [("a", "v", 2.0), ("b", "v", 2.0), ("c", "v", 99.0)]
@@ -151,5 +152,5 @@ def test_means() -> None:
     assert "not run" not in text
 
 
-def test_commands() -> None:
+def test_studies_of_settings_are_among_the_own_studies() -> None:
     assert {"coverage", "mixed-duels", "default-settings"} <= set(OWN_STUDIES)

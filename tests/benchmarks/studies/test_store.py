@@ -145,7 +145,7 @@ class TestStore:
                 elif folder.name in STUDIES:
                     assert store.read(path, folder.name) is not None
 
-    def test_packed(self) -> None:
+    def test_packed_results_load_as_before_and_are_finished(self) -> None:
         with pytest.raises(InputDataError, match="to hold results"):
             store.pack(self.folder)
         other = make_task(rule="bald")
@@ -176,7 +176,7 @@ class TestStore:
         with pytest.raises(InputDataError, match="``output``.*3 and 3"):
             store.is_finished(self.folder, make_task(seeds=4))
 
-    def test_runs(self) -> None:
+    def test_runs_are_logged_only_where_there_are_results(self) -> None:
         store.log_run(self.folder, 3, "2")
         assert store.load_runs(self.folder) == []
         store.save(self.frame, self.path)

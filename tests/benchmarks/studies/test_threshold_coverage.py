@@ -21,7 +21,9 @@ from botorch_binary_context.experiment.surrogate import Surrogate
 from botorch_binary_context.experiment.trial import Trial
 
 
-def test_simulate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_simulated_intervals_narrow_and_mostly_hold_the_truth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(threshold_coverage, "CHECKPOINTS", (2, 8))
     frame = simulate("wide", 26, 12.0, subjects=3)
     assert frame["trials"].to_list() == [2] * 3 + [8] * 3

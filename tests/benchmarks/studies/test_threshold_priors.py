@@ -30,14 +30,14 @@ def test_moments_of_the_prior() -> None:
     assert float(weights @ middle.square()) == pytest.approx(25.0, rel=0.01)
 
 
-def test_crossing() -> None:
+def test_crossing_is_the_quantile_of_a_normal() -> None:
     line = torch.linspace(0.0, 10.0, 11).double()
     below = Normal(6.3, 1.0).cdf(line)
     assert crossing(below, 0.5).item() == pytest.approx(6.3, abs=0.01)
     assert crossing(below, 0.05).item() == pytest.approx(6.3 - 1.645, abs=0.01)
 
 
-def test_compare() -> None:
+def test_comparison_gives_the_known_coverage_error_and_width() -> None:
     line = torch.linspace(1.0, -1.0, 201).double()
     # Certain of a threshold at 0.5 of [-1, 1], within 0.1 either way.
     below = Normal(-0.5, 0.1).cdf(-line).expand(2, -1)

@@ -70,7 +70,7 @@ class TestProblem:
             expected = goal.combine(values, model) / 3 + 2
             assert_all_close(problem.score(x), expected)
 
-    def test_kernel(self) -> None:
+    def test_kernel_along_each_variable_is_that_of_the_shifts(self) -> None:
         """Along each variable alone it is the kernel of the shifted function."""
         for kind in ("SE-ARD", "Matérn 3/2", "Matérn 5/2"):
             fitted = Hyperparameters(kind, (0.4, 0.4), 0.5, 0.0, {})
@@ -83,13 +83,13 @@ class TestProblem:
 
 
 class TestTasks:
-    def test_goals(self) -> None:
+    def test_score_of_no_goal_exceeds_its_best(self) -> None:
         for goal in variants.GOALS:
             frame = run_task(make_task("goals", goal, iterations=2))
             best = best_score(FUNCTION, goal)
             assert (frame["score"] <= best + 1e-5).all()
 
-    def test_batches(self) -> None:
+    def test_scores_stay_the_same_within_a_batch(self) -> None:
         study = replace(STUDIES["batches"], measure_every=4)
         task = replace(make_task("batches", "batches of 4"), rule="random", seeds=8)
         with mock.patch.dict(STUDIES, {"batches": study}):
@@ -119,7 +119,7 @@ class TestReports:
             path = store.result_path(self.root / study, task.function, rule)
             store.save(fake_results(task, score), path)
 
-    def test_goals(self) -> None:
+    def test_goals_are_reported_with_scores_and_what_is_missing(self) -> None:
         self.save("goals", dict.fromkeys(variants.GOALS, 0.0))
         text = report.write_report("goals", self.root).read_text(encoding="utf-8")
         best = best_score(FUNCTION, "worst")
@@ -137,7 +137,7 @@ class TestReports:
         regrets = final_regrets(analyze(STUDIES["goals"], self.root))
         assert set(regrets["function"]) == {FUNCTION}
 
-    def test_batches(self) -> None:
+    def test_batches_are_reported_with_the_regret_of_each_size(self) -> None:
         best = STUDIES["batches"].optimum(f"{FUNCTION}, one by one")
         self.save("batches", {"one by one": best - 1.0, "batches of 4": best - 1.5})
         text = report.write_report("batches", self.root).read_text(encoding="utf-8")
