@@ -66,8 +66,8 @@ def latent_band(model: LatentGP, trials: Tensor, width: float) -> Band:
 def probability_band(model: LatentGP, candidates: Tensor, width: float) -> Band:
     r"""The exact success probability, between quantiles of ``p(c=1|f)``.
 
-    The link is monotone, so it takes quantiles of the latent contrast to those of the
-    probability.
+    The link is monotone, so it maps quantiles of the latent contrast to quantiles of
+    the probability.
 
     Args:
         model: The model.
@@ -90,8 +90,8 @@ def threshold_band(
     r"""How far along a line of ever harder trials the latent function stays above a
     contrast.
 
-    If ``f`` only falls along the line, its quantiles cross the contrast where the
-    quantiles of the crossing point are.
+    If ``f`` only falls along the line, its quantiles cross the contrast at the
+    quantiles of the crossing point.
 
     Args:
         model: The model.

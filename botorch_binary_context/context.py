@@ -230,7 +230,7 @@ class ContextSpace:
             other: The tensor to follow.
 
         Returns:
-            A ``ContextSpace``.
+            This space if it already has them, or else a copy.
         """
         if (self.bounds.dtype, self.bounds.device) == (other.dtype, other.device):
             return self

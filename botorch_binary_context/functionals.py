@@ -3,7 +3,7 @@ Functionals: what a trial observes of the latent function.
 
 A pass/fail trial observes ``f(z)``, a duel ``f(z₁) - f(z₂)``, an average over contexts
 ``Σ w_k f(s_k, x)``: each is a weighted sum of the values of ``f`` at a few rows. Where
-rows are stacked, those of one trial are consecutive.
+rows are stacked, the rows of one trial are consecutive.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Functional:
 
     @property
     def sees_offset(self) -> bool:
-        """Whether adding a constant to the function changes it."""
+        """Whether adding a constant to the function changes what a trial observes."""
         return sum(self.weights) != 0.0
 
     def __call__(self, values: Tensor, dim: int = -1) -> Tensor:

@@ -63,7 +63,7 @@ class _ContextKernel(Kernel):
 
     @abstractmethod
     def combine(self, contexts: Tensor, base: Tensor) -> Tensor:
-        r"""The covariance, from the dot products of contexts and the base kernel's.
+        r"""The covariance, from the contexts' dot products and the base kernel.
 
         Args:
             contexts: A ``... x n x m`` tensor of ``sᵀs'``.

@@ -81,7 +81,7 @@ def draw_optima(
             numbers, zero for a continuous one; None if all are continuous.
         goal: What the parameters should be good at.
         circles: The indices of the periodic parameters, counted from the first
-            parameter. A climb may cross the seam of these.
+            parameter. A climb may cross their seam.
         feasibility: If given, only parameters that are feasible in all contexts of the
             goal are considered.
 

@@ -8,8 +8,8 @@ peaks as its lengthscale allows. The functions
     ``g_c(x) = -h log(1 + |x - c|² / w²)``
 
 have one peak each, at ``c``, and fall slowly far from it. With ``c`` uniform in the box
-their mean and covariance are those of a Gaussian process that expects one peak at a
-place that is not known. A stationary kernel beside it allows for other functions.
+their mean and covariance define a Gaussian process that expects one peak at an unknown
+place. A stationary kernel added to it allows for other functions.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ class PeakKernel(Kernel):
         Args:
             x1: A ``... x n x k`` tensor.
             x2: A ``... x m x k`` tensor.
-            diag: Whether only that of each row with its counterpart is needed.
+            diag: Whether to return only the covariance of each row with its
+                counterpart.
             params: Not used.
 
         Returns:

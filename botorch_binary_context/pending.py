@@ -39,7 +39,7 @@ def expect_outcomes(model: LatentGP, pending: Tensor) -> LatentGP:
 
 
 def check_pending(model: LatentGP, pending: Tensor) -> None:
-    r"""Raise an error unless trials are like those of a model.
+    r"""Raise an error unless trials have the same form as a model's.
 
     Args:
         model: The model.

@@ -247,7 +247,7 @@ def entropy(probabilities: Tensor) -> Tensor:
         probabilities: The probability of each outcome, ``num_outcomes x ...``.
 
     Returns:
-        The entropies, ``...``.
+        A ``...`` tensor of entropies.
     """
     return entr(probabilities).sum(dim=0)
 
@@ -323,7 +323,7 @@ def bernoulli_mutual_information(
     ``I(c, f) = H(E p(f)) - E H(p(f))`` with ``p(f) = γ + (1 - γ - λ) Φ(f)``, the
     criterion of Bayesian active learning by disagreement [Houlsby2011bald]_. The result
     is exact to rounding without guesses and lapses, and to about 1e-8 with them. For a
-    duel, ``mean`` and ``variance`` are those of the difference of the two values.
+    duel, ``mean`` and ``variance`` are the moments of the difference of the two values.
 
     Args:
         mean: The latent mean, of any shape.

@@ -80,8 +80,8 @@ def draw_psychometric_functions(
     r"""Draw slopes and intercepts from the true posterior.
 
     Args:
-        model: A model whose latent function is linear in the context, as those of
-            :func:`psychometric_gp` are, without batch dimensions.
+        model: A model whose latent function is linear in the context, as in models of
+            :func:`psychometric_gp`, without batch dimensions.
         space: The box of the trials, with one context.
         parameters: The parameters at which to draw, ``... x (d - m)``; not needed if
             the space has none.

@@ -19,8 +19,8 @@ from botorch_binary_context.numerics.optim import draw_points
 class TrialSpace:
     r"""The free variables of a trial, and the trials that they make.
 
-    The free variables of a pass/fail trial are its context and its parameters; those of
-    a duel are one context and the parameters of both sides.
+    The free variables of a pass/fail trial are its context and its parameters; the free
+    variables of a duel are one context and the parameters of both sides.
 
     Attributes:
         space: The box of the rows of trials.

@@ -138,7 +138,7 @@ def compare_experiment(n: int) -> Comparison:
         n: The number of trials so far.
 
     Returns:
-        The median times.
+        The median times of both, in seconds.
     """
     X, _ = duels(n)
     points = X.flatten(0, 1)

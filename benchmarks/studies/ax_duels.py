@@ -162,7 +162,7 @@ def default_strategy(seed: int) -> Any:
         seed: The seed of the quasi-random duels.
 
     Returns:
-        The generation strategy.
+        A new generation strategy, which switches to the default after ``FIRST_DUELS``.
     """
     from ax.adapter.registry import Generators, MBM_X_trans_base
     from ax.generation_strategy.generation_node import GenerationNode

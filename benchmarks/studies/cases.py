@@ -36,7 +36,7 @@ MODELS = {VALUE: BinaryLaplaceGP, DIFFERENCE: PreferenceLaplaceGP}
 
 
 def no_errors(problem: Any, best: Tensor) -> dict[str, Tensor]:
-    r"""Nothing beside the score.
+    r"""Nothing besides the score.
 
     Args:
         problem: Not used.

@@ -1,5 +1,5 @@
 r"""
-What a study shows beside another of the same rules and functions.
+How a study compares with another one of the same rules and functions.
 
 The other study has other seeds, or the same seeds and another inference.
 """

@@ -47,7 +47,7 @@ TUNING_SEED, REPORT_SEED = 101, 202
 
 
 class EncodedProblem(WrappedProblem):
-    r"""A problem whose trials are encoded as those of an experiment."""
+    r"""A problem whose trials are encoded in the same way as an experiment's."""
 
     def __init__(self, problem: ContextProblem, named: NamedSpace) -> None:
         r"""
@@ -71,7 +71,7 @@ class EncodedProblem(WrappedProblem):
             parameters: A ``... x d`` tensor of encoded parameters.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of scores; higher is better.
         """
         low, high = self.problem.space.parameter_bounds
         return self.problem.score(torch.lerp(low, high, parameters))
@@ -83,7 +83,7 @@ class EncodedProblem(WrappedProblem):
             X: A ``... x (1 + d)`` tensor of encoded trials.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of latent values.
         """
         return self.problem.latent(self._in_units(X))
 
@@ -94,7 +94,7 @@ class EncodedProblem(WrappedProblem):
             X: A ``... x (1 + d)`` tensor of encoded trials.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of probabilities.
         """
         return self.problem.success_probability(self._in_units(X))
 
@@ -112,7 +112,7 @@ def name_variables(space: ContextSpace, harder: str) -> NamedSpace:
         harder: Which way tests become harder.
 
     Returns:
-        The named space.
+        A space with the parameters ``x1``, ``x2``, ... and the context ``s``.
     """
     low, high = space.bounds.tolist()
     parameters = [

@@ -3,8 +3,8 @@ An examiner who knows everything but the patient: the bound of the study `popula
 
 The formula of blur and the distribution of prescriptions and slopes in the population
 are known, the patient is not. The posterior over patients is a cloud of weighted
-particles; each letter is, among many candidates, the one that tells most about the
-patient, and the recommended lens loses the least on average.
+particles; each letter is, among many candidates, the one that is most informative about
+the patient, and the recommended lens loses the least on average.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Examiner:
         self.log_weights = torch.zeros_like(self.slopes)
 
     def ask(self) -> Tensor:
-        r"""The letter that tells most about the patient, ``1 x 3``."""
+        r"""The letter that is most informative about the patient, ``1 x 3``."""
         drawn = self._draw(NUM_LENSES)
         lenses = self.lenses[drawn] + LENS_DEVIATION * self._normal(NUM_LENSES, 2)
         lenses = lenses.clamp(-MAX_POWER, MAX_POWER)

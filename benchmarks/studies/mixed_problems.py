@@ -124,7 +124,7 @@ class MixedDuels(ContextProblem):
             parameters: A ``... x d`` tensor of encoded parameters.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of scores; higher is better.
         """
         return self._evaluate(self._coordinates(parameters))
 
@@ -135,7 +135,7 @@ class MixedDuels(ContextProblem):
             X: A ``... x (1 + d)`` tensor, the context in [-1, 1] first.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of latent values.
         """
         away = (X[..., :1] + 1.0) / 2.0 - self.kind.reference
         U = self._coordinates(X[..., 1:])
@@ -158,7 +158,7 @@ class MixedDuels(ContextProblem):
             X: A ``... x 2 x (1 + d)`` tensor of duels.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of probabilities.
         """
         return normal_cdf(self.functional(self.latent(X)).squeeze(-1))
 

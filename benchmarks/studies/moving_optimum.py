@@ -95,7 +95,7 @@ class MovingOptimumProblem(ContextProblem):
             parameters: A ``... x d`` tensor.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of standardized values; higher is better.
         """
         s = condition.unsqueeze(-1)
         ahead = torch.arange(parameters.shape[-1], device=parameters.device) % 2 == 0
@@ -111,7 +111,7 @@ class MovingOptimumProblem(ContextProblem):
             parameters: A ``... x d`` tensor.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of scores; higher is better.
         """
         conditions = parameters.new_tensor(CONDITIONS)
         values = self.performance(conditions, parameters.unsqueeze(-2))

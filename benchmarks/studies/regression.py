@@ -105,7 +105,7 @@ def predict(fit: Fit, X: Tensor, Y: Tensor, test_X: Tensor) -> Tensor:
         test_X: ``m x d`` points.
 
     Returns:
-        ``m`` values.
+        The posterior mean at the ``m`` points.
     """
     module = fit.covar_module()
     with torch.no_grad():

@@ -31,8 +31,8 @@ class BinaryUpperConfidenceBound(TrialAcquisitionFunction):
 
     ``α(z) = E Φ(f(z)) + β sqrt(V Φ(f(z)))`` (Eq. 8 of [Fauvel2022contextual]_), with
     the exact moments. ``β`` multiplies the standard deviation; BoTorch's
-    ``UpperConfidenceBound`` multiplies it by the square root of its ``beta``. The
-    context is that of the row ``z``; rules put the reference context there.
+    ``UpperConfidenceBound`` multiplies it by the square root of its ``beta``. The row
+    ``z`` includes the context; rules put the reference context there.
 
     Example:
         >>> acqf = BinaryUpperConfidenceBound(model)

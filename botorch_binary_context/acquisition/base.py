@@ -109,7 +109,7 @@ class TrialAcquisitionFunction(AcquisitionFunction):
             X: A ``batch_shape x q x d`` tensor.
 
         Returns:
-            A ``batch_shape`` tensor.
+            A ``batch_shape`` tensor of scores; higher is better.
         """
         return self.evaluate(X)
 

@@ -36,7 +36,7 @@ def best_latent_value(
         posterior_transform: A transform of the latent posterior.
 
     Returns:
-        A ``batch_shape`` tensor.
+        A ``batch_shape`` tensor of values of the objective, without gradient.
     """
     rows = model.original_datapoints
     mean = model.posterior(rows, posterior_transform=posterior_transform).mean.detach()

@@ -63,9 +63,9 @@ class ContestKnowledgeGradient:
     with the probability ``P_w`` that the setting ``w`` wins, the posterior mean ``μ``
     of ``f`` in the reference context and its posterior covariance ``C_i`` with ``f`` at
     each setting. This is the expected rise of the best posterior mean once the winner
-    is known. The inner maxima are taken over quasi-random points, those of the training
-    data, the current best and the settings themselves. Contests of two have the value
-    of :class:`MomentMatchedKnowledgeGradient` over the same points.
+    is known. The inner maxima are taken over quasi-random points, the points of the
+    training data, the current best and the settings themselves. Contests of two have
+    the value of :class:`MomentMatchedKnowledgeGradient` over the same points.
 
     Example:
         >>> value = ContestKnowledgeGradient(model, space)

@@ -1,5 +1,5 @@
 r"""
-Contextual joint entropy search: trials that tell most about the optimum itself.
+Contextual joint entropy search: trials that are most informative about the optimum.
 
 .. [Hvarfner2022joint]
     C. Hvarfner, F. Hutter, L. Nardi. Joint entropy search for maximally-informed
@@ -169,8 +169,8 @@ class KnownOptima:
 
         Args:
             candidates: What the candidates observe.
-            mean: Its posterior mean, ``batch_shape x T``.
-            variance: Its posterior variance, ``batch_shape x T``.
+            mean: The posterior mean of what they observe, ``batch_shape x T``.
+            variance: The posterior variance of what they observe, ``batch_shape x T``.
 
         Returns:
             A ``num_outcomes x batch_shape x T x M`` tensor.

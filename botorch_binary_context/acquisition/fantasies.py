@@ -148,7 +148,7 @@ class Fantasies:
 
     @cached_property
     def all_means(self) -> Tensor:
-        """Their prior means, in the same shape."""
+        """The prior means of the old and the new trials, in the shape of the labels."""
         return _join(self.shared.prior_mean.expand_as(self.cross), self.prior_mean)
 
     @cached_property
@@ -268,7 +268,7 @@ class Fantasies:
         return x
 
     def _chunks(self, chosen: Tensor) -> Iterator[Tensor]:
-        """The chosen trials in sets whose covariances fit in a bounded memory."""
+        """The chosen trials, in sets whose covariances fit in bounded memory."""
         size = max(1, MAX_ENTRIES // (self.cross.shape[-2] + 1) ** 2)
         for index in chosen.nonzero().split(size):
             mask = torch.zeros_like(chosen)
@@ -303,7 +303,7 @@ class Fantasies:
             b: ``batch_shape x n x C``.
             b_new: ``batch_shape x C``.
             accuracy: The accuracy of the weights; the relative error of the adjoint is
-                a tenth of theirs.
+                a tenth of their error.
 
         Returns:
             ``H λ`` and ``h λ'``, in the shapes of ``b`` and ``b'``.

@@ -1,10 +1,10 @@
 r"""
-The information of one more outcome beyond those of pending trials.
+The information in one more outcome, beyond the outcomes of pending trials.
 
 With ``P`` pending trials of ``K`` outcomes there are ``K^P`` joint outcomes. Given the
-latent values of the pending trials, that of a candidate is Gaussian and its outcome has
-a known probability; so every joint probability is an integral over ``P`` latent values,
-by quadrature for one or two of them and by quasi-random points for more.
+latent values of the pending trials, the latent value of a candidate is Gaussian and its
+outcome has a known probability; so every joint probability is an integral over ``P``
+latent values, by quadrature for one or two of them and by quasi-random points for more.
 
 .. [Kirsch2019batchbald]
     A. Kirsch, J. van Amersfoort, Y. Gal. BatchBALD: efficient and diverse batch

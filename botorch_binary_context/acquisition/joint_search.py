@@ -1,5 +1,5 @@
 r"""
-The search for the trial of the largest knowledge gradient.
+The search for the trial with the largest knowledge gradient.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class NestedKnowledgeGradient(Protocol):
         ...
 
     def inner_starts(self, X: Tensor) -> Tensor:
-        """About where the inner maxima are, ``t x batch_shape x K x (d - m)``."""
+        """Roughly where the inner maxima are, ``t x batch_shape x K x (d - m)``."""
         ...
 
     def evaluate_joint(self, X: Tensor, inner_parameters: Tensor) -> Tensor:

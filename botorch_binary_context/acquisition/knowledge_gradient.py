@@ -40,8 +40,8 @@ from botorch_binary_context.numerics.batching import expand_batch, fold, unfold
 from botorch_binary_context.numerics.optim import climb, draw_points
 
 POLISH_EVALUATIONS = 30
-# The envelope theorem holds at the maximum, so the error of the gradient is that of the
-# maximizer: the square root of the error of the maximum.
+# The envelope theorem holds at the maximum, so the gradient is as inaccurate as the
+# maximizer: its error is the square root of the error of the maximum.
 POLISH_GAIN = 1e-12
 
 
@@ -124,7 +124,7 @@ class FantasyPosteriors:
         return points.prior_mean.unsqueeze(-2) + update
 
     def explained_at_shared(self, points: FunctionalValues, number: int) -> Tensor:
-        r"""What the data and the outcomes explain of the covariances of points.
+        r"""How much of the points' covariances the data and the outcomes explain.
 
         Args:
             points: ``J m`` points, the same for all.
@@ -142,7 +142,7 @@ class FantasyPosteriors:
         return white.mT @ white
 
     def means_at_own(self, points: FunctionalValues) -> Tensor:
-        """The mean of each at its own one of ``C`` points, ``batch_shape x C``."""
+        """The mean of each posterior at its own point, ``batch_shape x C``."""
         to_new = points.paired_prior_covariance(repeat(self.candidates))
         # Sum along contiguous memory.
         known = (points.cross.mT.contiguous() * self.a.mT).sum(dim=-1)
@@ -218,7 +218,7 @@ class KnowledgeGradientBase(TrialAcquisitionFunction):
             parameters: A ``batch_shape x J x (d - m)`` tensor.
 
         Returns:
-            ``J`` values.
+            The ``J`` values of the goal for each element of the batch, folded.
         """
         return self.goal.values(self.model, self.space, parameters)
 
@@ -330,7 +330,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
     def screen(self, X: Tensor) -> Tensor:
         r"""A quick estimate of the value, to choose where to look closer.
 
-        The inner maximum is that among the searched points, and the fantasies are
+        The inner maximum is taken over the searched points, and the fantasies are
         coarse.
 
         Args:
@@ -344,7 +344,7 @@ class ContextualBinaryKnowledgeGradient(KnowledgeGradientBase):
         return self.expected_gain(posteriors, values)
 
     def evaluate_joint(self, X: Tensor, inner_parameters: Tensor) -> Tensor:
-        r"""As :meth:`evaluate_at`, with modes as accurate as a search needs them.
+        r"""Like :meth:`evaluate_at`, with modes only as accurate as a search needs.
 
         Args:
             X: ``t x batch_shape x q x d`` candidates.

@@ -129,8 +129,8 @@ class GlobalMutualInformation(LevelSetLookAhead):
     r"""The information of a trial about which points are below the level (GlobalMI).
 
     ``Σ_q H(P_q) - Σ_c Z_c H(P_q|c)`` over the reference points ``q``, as an average in
-    nats, where ``P_q`` is the probability to be below the level and ``Z_c`` that of an
-    outcome [Letham2022look]_.
+    nats, where ``P_q`` is the probability of being below the level and ``Z_c`` the
+    probability of an outcome [Letham2022look]_.
 
     Example:
         >>> acqf = GlobalMutualInformation(model, space, level=0.75)

@@ -43,8 +43,8 @@ from botorch_binary_context.numerics.optim import (
 )
 
 POLISH_EVALUATIONS = 30
-# The envelope theorem holds at the maximum, so the error of the gradient is that of the
-# maximizer: the square root of the error of the maximum.
+# The envelope theorem holds at the maximum, so the gradient is as inaccurate as the
+# maximizer: its error is the square root of the error of the maximum.
 POLISH_GAIN = 1e-12
 
 
@@ -119,7 +119,7 @@ class LookAhead:
         return self.weight.unsqueeze(-1) * mean.unsqueeze(-2) + change
 
     def at_own(self, points: FunctionalValues) -> Tensor:
-        r"""The same, each at its own point.
+        r"""The same products, each mean at its own point.
 
         Args:
             points: ``K T`` points.
@@ -211,7 +211,7 @@ class MomentMatchedKnowledgeGradient(TrialAcquisitionFunction):
             parameters: A ``batch_shape x J x (d - m)`` tensor.
 
         Returns:
-            ``J`` values.
+            The ``J`` values of the goal for each element of the batch, folded.
         """
         return self.goal.values(self.model, self.space, parameters)
 

@@ -25,7 +25,7 @@ class OneShotContextualBinaryKnowledgeGradient(
 
     A candidate carries two further rows, the points ``x'`` for a pass and for a fail,
     or one for each outcome from the highest label down (their context columns are
-    ignored). If all rows are optimized jointly, the maximum is that of
+    ignored). If all rows are optimized jointly, the maximum is the same as for
     :class:`ContextualBinaryKnowledgeGradient`, without an inner search.
 
     Example:

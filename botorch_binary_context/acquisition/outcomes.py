@@ -31,7 +31,7 @@ def repeat(candidates: FunctionalValues) -> FunctionalValues:
         candidates: ``T`` values.
 
     Returns:
-        ``num_outcomes T`` values.
+        ``num_outcomes T`` values: all candidates, repeated for each outcome in turn.
     """
     number = candidates.model.likelihood.num_outcomes
     rows = torch.cat([candidates.rows] * number, dim=-2)

@@ -72,7 +72,7 @@ class RefittedKnowledgeGradient(SampledKnowledgeGradient):
         super().__init__(model, space, goal, num_points, options, seed, X_pending)
 
     def prepare(self) -> None:
-        r"""Factor the old posterior, and draw the goal at the points searched."""
+        r"""Factor the old posterior, and draw the goal at the points to search."""
         super().prepare()
         self.shared = Shared.of(self.model)
         with torch.no_grad():

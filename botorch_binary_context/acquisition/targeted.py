@@ -21,12 +21,13 @@ class TargetedInformation(TrialAcquisitionFunction):
     r"""The information of a trial's outcome about other latent values.
 
     ``I(c; t | z)`` in nats, where ``c`` is the outcome at ``z`` and ``t`` the contrast
-    of the target: most often that of the same parameters in the reference context, or a
-    weighted sum of latent values, such as an average over contexts. If the contrast of
-    the trial is ``N(μ, σ²)`` and its correlation with the target ``ρ``, the target
-    explains ``ρ²σ²`` of the variance of the contrast, and the rest is noise. So the
-    value equals :class:`~botorch_binary_context.acquisition.BernoulliMutualInformation`
-    at the target itself, and is no larger than that elsewhere.
+    of the target: most often the contrast of the same parameters in the reference
+    context, or a weighted sum of latent values, such as an average over contexts. If
+    the contrast of the trial is ``N(μ, σ²)`` and its correlation with the target ``ρ``,
+    the target explains ``ρ²σ²`` of the variance of the contrast, and the rest is noise.
+    So the value equals
+    :class:`~botorch_binary_context.acquisition.BernoulliMutualInformation` at the
+    target itself, and is no larger than that elsewhere.
 
     Example:
         >>> acqf = TargetedInformation(model, space.at_reference(x))  # x: 1 x (d - m)
@@ -49,7 +50,7 @@ class TargetedInformation(TrialAcquisitionFunction):
             target: The rows to learn about, ``batch_shape x q x d``.
             X_pending: The rows of pending trials.
             weights: The weight of each row, ``batch_shape x q``; by default the rows
-                are those of one trial, with the weights of its functional.
+                belong to one trial, with the weights of its functional.
         """
         super().__init__(model)
         if weights is None:

@@ -147,7 +147,7 @@ class PassProbabilityModel(Model):
         Args:
             X: A ``batch_shape x q x d`` tensor.
             output_indices: None or ``[0]``.
-            observation_noise: Whether the posterior is that of outcomes.
+            observation_noise: Whether to return the posterior of outcomes.
             posterior_transform: Applied to the posterior.
 
         Returns:
@@ -168,9 +168,6 @@ class PassProbabilityModel(Model):
 
         Args:
             idcs: ``[0]``.
-
-        Returns:
-            This model.
         """
         self.latent.subset_output(idcs)
         return self

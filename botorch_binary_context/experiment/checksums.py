@@ -46,7 +46,7 @@ def combine(first: str, second: str) -> str:
         second: A checksum.
 
     Returns:
-        The new seal.
+        The new seal, 32 hexadecimal digits.
     """
     return f"{int(first, 16) ^ int(second, 16):0{2 * _SIZE}x}"
 

@@ -203,7 +203,7 @@ def _try_to_begin(connection: sqlite3.Connection, statement: str) -> bool:
 
 
 # SQLite must not take an open file across a fork. A fork waits for the transactions of
-# other threads; the child opens every file anew when it first uses it, and keeps what
+# other threads; the child opens every file again when it first uses it, and keeps what
 # it inherited, since closing a file would end locks on it.
 _OPEN: weakref.WeakSet[Connection] = weakref.WeakSet()
 _OF_PARENT: list[sqlite3.Connection] = []

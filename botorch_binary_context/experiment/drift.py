@@ -52,7 +52,8 @@ def date_answers(X: Tensor) -> Tensor:
         X: Trials in the order of their answers, ``n x ... x d``.
 
     Returns:
-        The same, whose last column says how many answers ago they were.
+        A copy whose last column is the time: -1 for the last answer, -2 for the one
+        before, and so on.
     """
     n = len(X)
     times = torch.arange(-n, 0, dtype=X.dtype, device=X.device)

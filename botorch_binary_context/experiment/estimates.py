@@ -72,7 +72,7 @@ class Loss(NamedTuple):
 
 
 def interval(values: Sequence[float], credible: float) -> tuple[float, float]:
-    r"""The ends of an interval that contains another draw with a given probability.
+    r"""The ends of an interval that contains a new draw with a given probability.
 
     Args:
         values: Independent draws.

@@ -157,7 +157,7 @@ class Feedback(ABC):
         r"""The likelihood of the outcomes.
 
         Returns:
-            A new likelihood.
+            A new likelihood at each call.
         """
 
     def observations(self, X: Tensor, Y: Tensor, likelihood: Any) -> list[Observations]:

@@ -102,7 +102,7 @@ def _panels(experiment: Experiment, model: LatentGP, encoder: Encoder) -> list[P
 
 
 def _numeric_columns(encoder: Encoder) -> list[int]:
-    """The first two columns, among those of the parameters, that are numbers."""
+    """The first two columns of the parameters that are numbers."""
     columns = []
     position = 0
     for parameter in encoder.space.parts:

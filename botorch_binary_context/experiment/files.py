@@ -43,9 +43,6 @@ def is_journal(path: str | Path) -> bool:
 
     Args:
         path: The file, which need not exist.
-
-    Returns:
-        Whether it is.
     """
     path = Path(path)
     names = {path.name, *(path.name.removesuffix(end) for end in SIDE_FILES)}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAP = "map"
 AVERAGE_SUCCESS = "average success"
-#: The kinds of goals by their names; that of a map has no optimum.
+#: The kinds of goals by their names; a map has no optimum.
 GOALS: dict[str, Any] = {
     "average": ContextAverage,
     AVERAGE_SUCCESS: AverageSuccess,

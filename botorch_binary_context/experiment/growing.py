@@ -1,12 +1,13 @@
 r"""
 The model of an experiment's answers, which grows answer by answer.
 
-An approximation is found faster from that of all answers but the last, but then rounds
-differently. Questions must not depend on that, nor on when a journal was opened. So the
-path to every model is fixed: at certain numbers of answers the approximation is
-computed from scratch, and from there it grows by one answer at a time. A process that
-has followed this path has one step to do; one that has just opened the journal follows
-the same path from the last of these numbers.
+An approximation is found faster if the search starts at the approximation of all
+answers but the last, but it then rounds differently. Questions must not depend on that,
+nor on when a journal was opened. So the path to every model is fixed: at certain
+numbers of answers the approximation is computed from scratch, and from there it grows
+by one answer at a time. A process that has followed this path has one step to do; a
+process that has just opened the journal follows the same path from the last of these
+numbers.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class GrowingModel:
         return grown.model
 
     def between_levels(self, model: LatentGP, state: State) -> LatentGP:
-        r"""A model for contexts that are given and need not be one of the levels.
+        r"""A model for given contexts, which need not be among the levels.
 
         Args:
             model: The model that :meth:`at` returned last.

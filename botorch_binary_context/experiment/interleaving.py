@@ -101,7 +101,7 @@ def check_interleaving(
     easy_rate: Any,
     kept_out: Any,
 ) -> None:
-    r"""Raise an error unless settings of trials in between make sense.
+    r"""Raise an error unless the settings of catch trials and easy trials make sense.
 
     Args:
         space: The named variables.

@@ -3,8 +3,8 @@ The journal of an experiment: a crash-safe SQLite file.
 
 Every change is one transaction, and has reached the disk when it ends. The one file
 holds everything then, and can be copied or moved. A process that is killed leaves no
-lock behind. Several processes may use one journal: a change waits until that of another
-process has ended.
+lock behind. Several processes may use one journal: a change waits until the change of
+another process has ended.
 
 Every row has a checksum, which is checked whenever it is read. The tables are described
 in :mod:`~botorch_binary_context.experiment.schema`.
@@ -141,7 +141,7 @@ class Journal(TrialLog):
         r"""The hyperparameters learned from a given number of first answers.
 
         Args:
-            num_answers: The number of answers, of those that the model uses.
+            num_answers: The number of answers, counting only those that the model uses.
 
         Returns:
             The hyperparameters by their names, or None if they were not learned yet.

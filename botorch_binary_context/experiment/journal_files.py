@@ -64,9 +64,6 @@ def is_writable(path: Path) -> bool:
 
     Args:
         path: The journal.
-
-    Returns:
-        Whether it can.
     """
     effective = os.access in os.supports_effective_ids
     places = (path, path.resolve().parent)
@@ -114,7 +111,7 @@ def _check_free(path: Path) -> None:
 
 
 def _name(draft: Path, path: Path) -> None:
-    """Give a draft its name, but never that of another file."""
+    """Give a draft its name, but never the name of another file."""
     try:
         os.link(draft, path)
     except FileExistsError as error:

@@ -106,9 +106,9 @@ def are_sphere_and_cylinder(names: Sequence[str]) -> bool:
 
 
 def spell_out_combinations(content: Mapping[str, Any]) -> dict[str, Any]:
-    r"""Settings of a journal that names the combinations of any two parameters.
+    r"""The settings of an old journal, with named combinations written out.
 
-    That was allowed once.
+    It was once possible to name the combinations of any two parameters.
 
     Args:
         content: The settings as the journal has them.

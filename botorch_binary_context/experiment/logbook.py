@@ -59,7 +59,7 @@ class Logbook:
             raise
 
     def _former_stop(self, table: Any) -> Any:
-        """Without the threshold of duels, which have none; it was allowed once."""
+        """Drop the threshold of duels, which old journals may have, from a table."""
         if self.feedback.num_sides == 1 or not isinstance(table, Mapping):
             return table
         rest = {k: v for k, v in table.items() if k != "threshold_width"}
@@ -317,9 +317,9 @@ class Logbook:
     def undo(self, trial_id: int | None = None) -> Trial:
         r"""Take back an answer, so that the trial can be answered again.
 
-        The trial is pending as it was before, with its id. One that was not asked but
-        added is withdrawn. Corrections do not count as answers: another call of
-        :meth:`correct` changes them.
+        The trial is pending as it was before, with its id. A trial that was added
+        without being asked is withdrawn. Corrections do not count as answers: another
+        call of :meth:`correct` changes them.
 
         Args:
             trial_id: The id of an answered trial; by default that of the last answer.
@@ -391,7 +391,7 @@ class Logbook:
                 imported.
 
         Returns:
-            The new trials.
+            The new trials, in the order of the rows.
         """
         from botorch.exceptions import InputDataError
 

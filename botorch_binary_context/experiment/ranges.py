@@ -124,7 +124,7 @@ def pass_through(snapped: Tensor, U: Tensor) -> Tensor:
         U: The free values.
 
     Returns:
-        The snapped values.
+        The snapped values, whose derivative with respect to ``U`` is one.
     """
     return snapped.detach() + (U - U.detach())
 
@@ -222,7 +222,7 @@ def check_levels(name: str, levels: Any) -> tuple[float, ...]:
         levels: The levels.
 
     Returns:
-        The levels, ascending.
+        The different levels in ascending order.
     """
     numbers = set()
     if isinstance(levels, list | tuple | range):

@@ -58,9 +58,9 @@ PROBABILITY = "success probability"
 class Recommendation:
     r"""The inferred best parameters.
 
-    Intervals are those of the true posterior, not of a Gaussian approximation, and
-    allow for unknown hyperparameters. They are computed when first used, which may take
-    a second or more. Experiments without parameters, and maps, have thresholds and
+    Intervals come from the true posterior, not from a Gaussian approximation, and allow
+    for unknown hyperparameters. They are computed when first used, which may take a
+    second or more. Experiments without parameters, and maps, have thresholds and
     success probabilities only.
 
     Attributes:
@@ -140,9 +140,9 @@ class Recommendation:
         Args:
             unit: The name of a context, to express the loss in its units: how much
                 easier tests must be to make up for it, by the mean slope along its
-                range. By default that of the only context along which tests become
-                harder, or else units of the latent function. If the goal is the average
-                success, it is a difference of probabilities.
+                range. By default the only context along which tests become harder, or
+                else units of the latent function. If the goal is the average success,
+                it is a difference of probabilities.
             credible: The probability of not losing more than ``high``.
 
         Returns:
@@ -157,7 +157,7 @@ class Recommendation:
     def is_graded(self) -> bool:
         """Whether the loss can be computed.
 
-        It cannot without parameters to choose, or if its unit is that of a context
+        It cannot without parameters to choose, or if its unit is the unit of a context
         along which tests do not become harder, according to the answers.
         """
         if not self.parameters:
@@ -300,8 +300,8 @@ class Recommendation:
                 needed if there is only one.
             probability: The probability with which the test is to be passed; by default
                 halfway between the guess rate and 1 minus the lapse rate.
-            context: The values of all contexts, of which that of ``name`` is ignored;
-                by default the reference context.
+            context: The values of all contexts; the value of ``name`` is ignored; by
+                default the reference context.
             credible: The probability of the credible interval.
             parameters: Parameters to use instead of the recommended ones; for a map,
                 those at which to find the threshold.
@@ -419,7 +419,7 @@ class Recommendation:
             )
 
     def _find_context(self, name: str | None) -> Context:
-        """The context of a name, or the only one."""
+        """The context with a given name, or the only one."""
         contexts = self._encoder.space.contexts
         found = [c for c in contexts if name is None or c.name == name]
         if len(found) != 1:

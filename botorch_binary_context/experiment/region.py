@@ -34,7 +34,7 @@ def find_region(
     goal: Goal,
     feasibility: Feasibility | None = None,
 ) -> Region:
-    r"""Values of each parameter alone that are little worse on average.
+    r"""Values of each parameter on its own that are only a little worse on average.
 
     Args:
         model: The model of the answers.

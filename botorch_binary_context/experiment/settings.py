@@ -188,11 +188,7 @@ class Settings:
         return CombineParameters(space, rows.to(units) * units)
 
     def encoder(self) -> Encoder:
-        r"""The conversion between the user's units and the model's box.
-
-        Returns:
-            A new encoder.
-        """
+        r"""The conversion between the user's units and the model's box."""
         centered = self.kernel != "multiplicative"
         return Encoder(self.space, centered, timed=self.drift is not None)
 
@@ -218,7 +214,7 @@ class Settings:
         r"""The settings as a plain dictionary, in the form of a TOML file.
 
         Returns:
-            What :meth:`from_dict` takes.
+            A dictionary that :meth:`from_dict` accepts.
         """
         feedback: Any = self.feedback
         return {

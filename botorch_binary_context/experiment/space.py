@@ -109,9 +109,9 @@ LONG_AGO = 1e6
 class Encoder:
     r"""Converts between values in the user's units and rows of the models' box.
 
-    The columns of a row are the contexts and then the parameters: these in the unit
-    cube, contexts in [-1, 1]. If performance drifts, one more column is the time, which
-    is zero now.
+    The columns of a row are the contexts and then the parameters: parameters in the
+    unit cube, contexts in [-1, 1]. If performance drifts, one more column is the time,
+    which is zero now.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class Encoder:
 
     @property
     def column_names(self) -> list[str]:
-        """The names of the columns; those of categories include the value."""
+        """The names of the columns; the names of categories include the value."""
         names = [c.name for c in self.space.contexts]
         names += [name for p in self.space.parts for name in p.column_names]
         return [*names, "time"] if self.timed else names
@@ -176,7 +176,7 @@ class Encoder:
         return Columns(**{kind: tuple(columns) for kind, columns in found.items()})
 
     def lens_columns(self) -> list[tuple[int, Lens]]:
-        r"""The first column of each lens, counted from that of the first context.
+        r"""The first column of each lens, counted from the column of the first context.
 
         Returns:
             The columns and the lenses.
@@ -265,7 +265,7 @@ class Encoder:
     def encode_difficulties(
         self, context: Values, parameters: Values, name: str, num: int
     ) -> Tensor:
-        r"""The rows of ever harder trials.
+        r"""The rows of trials that become harder and harder.
 
         Args:
             context: The values of the contexts.
@@ -389,9 +389,6 @@ class Snap(InputTransform):
 
         Args:
             other: Another input transform.
-
-        Returns:
-            Whether it does.
         """
         if not isinstance(other, Snap):
             return False

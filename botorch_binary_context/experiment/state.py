@@ -18,11 +18,10 @@ class State:
     Attributes:
         num_trials: The number of all trials.
         pending: The trials that wait for their answers, in the order of their ids.
-        told: The trials with outcomes that models use, in the order in which these were
-            told.
+        told: The trials with outcomes that models use, in the order of the outcomes.
         revision: The revision of the journal; None if some answers are only supposed.
-        num_labels: The number of labels that are answers; higher labels are those of
-            infeasible trials.
+        num_labels: The number of labels that are answers; higher labels mark infeasible
+            trials.
     """
 
     num_trials: int
@@ -33,7 +32,7 @@ class State:
 
     @property
     def answered(self) -> list[Trial]:
-        """The trials whose outcomes are answers, in the order of these."""
+        """The trials whose outcomes are answers, in the order of the answers."""
         labels = range(self.num_labels)
         return [trial for trial in self.told if trial.outcome in labels]
 

@@ -36,7 +36,7 @@ def summarize(
         context: The context in which to predict success, where it differs from the
             reference.
         at: The parameters to predict for, where they differ from the recommended ones;
-            for a map, those to hold fixed.
+            for a map, the parameters to hold fixed.
 
     Returns:
         Plain data; infinite numbers are None, since JSON has no infinity. The "map" of

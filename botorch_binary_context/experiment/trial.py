@@ -141,7 +141,7 @@ def join_values(context: Values, sides: Sequence[Values]) -> dict[str, Value]:
         sides: The parameters of the trial, or of each side.
 
     Returns:
-        The values by their names; those of parameters in duels begin with "first." and
+        The values by their names; names of parameters in duels begin with "first." and
         "second.".
     """
     if len(sides) == 1:

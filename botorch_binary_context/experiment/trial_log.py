@@ -51,7 +51,7 @@ class TrialLog:
         self._seen = 0  # the last event that the index knows of
 
     def _forget(self) -> None:
-        """Read all trials anew the next time."""
+        """Read all trials again the next time."""
         with self._connection.lock:
             self._index = TrialIndex()
             self._seen = 0

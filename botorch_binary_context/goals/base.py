@@ -24,7 +24,7 @@ class Goal(ABC):
     r"""A rating of parameters, computed from the values of ``f`` in some contexts.
 
     Where ``parameters`` are ``t x batch_shape x (d - m)``, results are
-    ``t x batch_shape``; ``batch_shape`` is that of the model.
+    ``t x batch_shape``; ``batch_shape`` is the model's batch shape.
     """
 
     @abstractmethod
@@ -48,7 +48,7 @@ class Goal(ABC):
             model: The model, which knows how trials are answered.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of values of the goal.
         """
 
     @abstractmethod

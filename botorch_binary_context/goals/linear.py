@@ -46,7 +46,7 @@ class LinearGoal(Goal):
             model: Not used.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of values of the goal.
         """
         return self.functional(values).squeeze(-1)
 
@@ -61,7 +61,7 @@ class LinearGoal(Goal):
             parameters: A ``batch_shape x J x (d - m)`` tensor.
 
         Returns:
-            ``J`` values.
+            The ``J`` values of the goal for each element of the batch, folded.
         """
         rows = self.rows(space, parameters.movedim(-2, 0)).movedim(0, -3)
         rows = model.transform_inputs(rows.flatten(-3, -2))
@@ -133,7 +133,7 @@ class LinearGoal(Goal):
 def contest_rows(
     goal: Goal, space: ContextSpace, parameters: Tensor, incumbent: Tensor
 ) -> Tensor:
-    r"""The rows of parameters, and then those of an incumbent.
+    r"""The rows of parameters, followed by the rows of an incumbent.
 
     Args:
         goal: The goal.

@@ -58,7 +58,7 @@ def contrast_at_level(model: LatentGP, level: float | None) -> float:
         level: The level, or None for halfway between guesses and lapses.
 
     Returns:
-        The latent value.
+        The contrast, on the scale of the latent function.
     """
     likelihood = success_likelihood(model)
     return 0.0 if level is None else likelihood.contrast_at(level)
@@ -75,7 +75,7 @@ def threshold_map(
     r"""The context at which the success probability crosses a level, with intervals.
 
     If the latent function only rises, or only falls, along the context, the quantiles
-    of the threshold are where those of the latent function cross the level.
+    of the threshold are where the quantiles of the latent function cross the level.
 
     Args:
         model: A model of pass/fail outcomes, alone or together with others, without

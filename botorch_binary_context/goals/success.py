@@ -21,9 +21,9 @@ from botorch_binary_context.models.latent_gp import LatentGP
 class AverageSuccess(SampledGoal):
     r"""To pass as often as possible: ``Σ w_k p(c=1|f(s_k, x))``.
 
-    The mean is exact. So is, with a probit link, the variance: a sum over pairs of
-    contexts of covariances of two success probabilities, each a bivariate normal
-    probability. The model must have pass/fail outcomes.
+    The mean is exact. With a probit link, so is the variance: it is the sum, over pairs
+    of contexts, of the covariance of two success probabilities, computed from a
+    bivariate normal probability. The model must have pass/fail outcomes.
 
     Example:
         >>> goal = AverageSuccess(draw_contexts(Normal(0.5, 0.1), 16))
@@ -51,7 +51,7 @@ class AverageSuccess(SampledGoal):
             model: The model, which knows guess and lapse rates.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of probabilities.
         """
         return self._average(success_likelihood(model).probability(values))
 

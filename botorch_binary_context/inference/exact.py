@@ -2,13 +2,13 @@ r"""
 Draws from the true posterior of the contrasts, without a Gaussian approximation.
 
 Many chains of Hamiltonian Monte Carlo [Neal2011mcmc]_ run side by side. Each gives one
-draw, so draws are independent, and their Monte Carlo error is that of a mean of
+draw, so draws are independent, and their Monte Carlo error is the error of a mean of
 independent numbers. The chains start at draws from an approximation by sites. Their
 dynamics are split [Shahbaba2014split]_: the Gaussian part, which is that approximation,
 is followed exactly, and only the ratio of the likelihood to its sites needs small
 steps. Where the approximation is good, a quarter of a turn gives an independent draw,
-and a few of them suffice. A likelihood need only provide its log density and the slope
-of that.
+and a few of them suffice. A likelihood only needs to provide its log density and the
+slope of the log density.
 
 .. [Neal2011mcmc]
     R. M. Neal. MCMC using Hamiltonian dynamics. Handbook of Markov Chain Monte Carlo,
@@ -140,11 +140,11 @@ def extend_samples(
     values: Tensor,
     seed: int | None = None,
 ) -> ContrastSamples:
-    r"""Draw from the true posterior, given draws from that of some of the trials.
+    r"""Draw from the true posterior, given draws from the posterior of some trials.
 
-    The contrasts of new trials are drawn given those of the old; the draws are then
-    resampled in proportion to the likelihood of the new labels, and a few steps of
-    their chains make them differ again.
+    The contrasts of new trials are drawn given the contrasts of the old ones; the draws
+    are then resampled in proportion to the likelihood of the new labels, and a few
+    steps of their chains make them differ again.
 
     Args:
         likelihood: The likelihood of the trials.
@@ -169,7 +169,7 @@ def extend_samples(
 def _draw_unknown(
     prior_mean: Tensor, K: Tensor, known: Tensor, values: Tensor
 ) -> Tensor:
-    """Contrasts of all trials, those of the unknown ones drawn given the others."""
+    """Contrasts of all trials, with the unknown ones drawn given the others."""
     old = ContrastSamples(values, prior_mean[..., known], K[..., known, :][..., known])
     cross = old.basis.inverse.mT @ K[..., known, :][..., ~known]  # n' x (n - n')
     mean = prior_mean[..., ~known] + _apply(cross.mT, old.coordinates)
@@ -182,7 +182,7 @@ def _draw_unknown(
 
 
 def resample(g: Tensor, log_weights: Tensor, offset: Tensor) -> Tensor:
-    r"""Resample draws by their weights, with as little chance as possible.
+    r"""Resample draws by their weights, with as little randomness as possible.
 
     Args:
         g: The draws, ``num_draws x batch_shape x n``.
@@ -212,7 +212,7 @@ class _State:
     log_ratio: Tensor  # of the two
 
     def where(self, chosen: Tensor, other: _State) -> _State:
-        """These chains where they are chosen, others elsewhere."""
+        """The state of these chains where chosen, and of the others elsewhere."""
         rows = chosen.unsqueeze(-1)
         return _State(
             torch.where(rows, self.z, other.z),
@@ -288,7 +288,7 @@ class _Chains:
         return self.center + _apply(self.root, state.z)
 
     def _turn(self, begin: _State, steps: int) -> tuple[_State, float]:
-        """A quarter of a turn of every chain, and the share of those accepted."""
+        """A quarter of a turn of every chain, and the share that was accepted."""
         x = begin.z
         slope = begin.slope
         p = torch.randn_like(x)

@@ -8,9 +8,9 @@ at the posterior at one point, its mode; expectation propagation matches all of 
 the mean of a skewed posterior is right to a few hundredths of a standard deviation.
 
 With a guess or a lapse rate a trial may make the posterior wider: its site precision is
-negative. Such sites are kept, with a second factorization in addition to that of the
-positive ones, since setting them to zero makes intervals about 10 % too narrow with two
-alternatives.
+negative. Such sites are kept, with a second factorization in addition to the one of the
+positive sites, since setting them to zero makes intervals about 10 % too narrow with
+two alternatives.
 
 .. [Minka2001expectation]
     T. P. Minka. Expectation propagation for approximate Bayesian inference. UAI 2001.
@@ -118,8 +118,8 @@ class ExpectationPropagation(Inference):
     ) -> tuple[Tensor, Start]:
         r"""The approximate log evidence, and where to start the next time.
 
-        The evidence is stationary in the sites, so its slopes are those at fixed sites:
-        ``a`` and ``½ (a aᵀ - P)``.
+        The evidence is stationary in the sites, so its slopes are the slopes at fixed
+        sites: ``a`` and ``½ (a aᵀ - P)``.
 
         Args:
             likelihood: The likelihood of the trials.
@@ -157,7 +157,7 @@ class ExpectationPropagation(Inference):
             start: The site parameters to start from, ``b x n x 2``.
 
         Returns:
-            The sites.
+            The sites of each model; ``is_found`` says where the search succeeded.
         """
         return problem.find_sites(start, self.tolerance, self.max_sweeps)
 
@@ -342,7 +342,7 @@ def _extend(search: SiteSearch, start: Start) -> LocalPosterior | None:
 def _inflation(K: Tensor, sites: Sites, cholesky: Tensor) -> Tensor:
     """``R = L₂⁻¹ D (I - K P₊)``, with ``L₂`` the factor of ``I - D Σ₊ D``, ``D² = -τ``.
 
-    ``P₊`` and ``Σ₊`` are those of the positive sites alone.
+    ``P₊`` and ``Σ₊`` belong to the positive sites alone.
     """
     root = sites.root().unsqueeze(-1)
     wide = sites.negative_root().unsqueeze(-1)

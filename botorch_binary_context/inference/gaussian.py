@@ -2,9 +2,9 @@ r"""
 A Gaussian approximation of the posterior of the contrasts, however it was found.
 
 Every approximation here replaces the likelihood of each trial by a Gaussian factor, a
-*site* ``exp(ν f - ½ τ f²)``. The posterior of the contrasts, and with it that of the
-latent function anywhere, is then that of Gaussian process regression, and takes the
-same few products: with ``P = (K + T⁻¹)⁻¹``, ``T = diag(τ)``,
+*site* ``exp(ν f - ½ τ f²)``. The posterior of the contrasts, and with it the posterior
+of the latent function anywhere, is then the same as in Gaussian process regression, and
+takes the same few products: with ``P = (K + T⁻¹)⁻¹``, ``T = diag(τ)``,
 
     ``mean = m* + k*ᵀ a``,  ``covariance = k** - k*ᵀ P k*``.
 """

@@ -46,8 +46,8 @@ class InducingApproximation(GaussianApproximation):
     r"""A Gaussian approximation of the latent values at inducing points.
 
     They take the place of the training contrasts: ``prior_mean``,
-    ``prior_covariance`` and ``weights`` are theirs, and ``cholesky`` is the factor of
-    ``B = I + Φ T Φᵀ``. ``sqrt_information`` is one for each of them.
+    ``prior_covariance`` and ``weights`` belong to the inducing points, and ``cholesky``
+    is the factor of ``B = I + Φ T Φᵀ``. ``sqrt_information`` is one for each of them.
 
     Attributes:
         root: ``R``, ``m x m``, with ``P = Rᵀ R``.

@@ -109,15 +109,12 @@ class LocalPosterior:
     def move(self, sites: Sites, rank: int) -> LocalPosterior:
         r"""The posterior near other sites, in ``O(n²)``; not for batches.
 
-        It is that of sites which have all the new weights, but the new precisions only
-        where these changed most.
+        Its sites have all the new weights, but the new precisions only where these
+        changed most.
 
         Args:
             sites: The other sites.
             rank: How many precisions change.
-
-        Returns:
-            The posterior.
         """
         old = self.sites.precision
         more = sites.precision - old
@@ -178,11 +175,7 @@ class LocalPosterior:
         return shift, moved - position
 
     def compact(self) -> LocalPosterior:
-        r"""The same, to be kept: without matrices that can be computed again.
-
-        Returns:
-            The posterior.
-        """
+        r"""A copy to keep, without matrices that can be computed again."""
         return replace(self, marginals=self.marginals.compact())
 
     def position_of(self, sites: Sites) -> Tensor:
@@ -230,6 +223,6 @@ def largest_change(change: Tensor) -> Tensor:
         change: ``batch_shape x 2 x n``.
 
     Returns:
-        A ``batch_shape`` tensor.
+        A ``batch_shape`` tensor of absolute changes.
     """
     return change.abs().amax(dim=(-2, -1))

@@ -100,10 +100,10 @@ class Curvature:
         Args:
             K: The prior covariance of all trials, ``batch_shape x n x n``.
             known: Which of them are known here, ``n`` booleans.
-            root: ``W½`` of all trials, of which that of new ones is taken.
+            root: ``W½`` of all trials; only its values for new trials are used.
 
         Returns:
-            The curvature.
+            The curvature of all trials, which reuses the factor of the known ones.
         """
         old, new = _split(known)
         root = root.clone()
@@ -122,7 +122,7 @@ class Curvature:
 class GrownCurvature(Curvature):
     r"""A curvature with a few more trials than its factor.
 
-    The factor of all trials contains that of the old ones unchanged, with the new
+    The factor of all trials contains the factor of the old ones unchanged, with the new
     trials below it. It is not assembled, since that would copy it.
 
     Attributes:
@@ -259,7 +259,7 @@ class ModeSearch:
         return ModeState(weights, contrast, residual, derivatives, objective, error)
 
     def contrast_error(self, state: ModeState) -> Tensor:
-        """How far the contrasts are from those that follow from the gradient."""
+        """The distance of the contrasts from what follows from the gradient."""
         return _largest(matvec(self.K, state.derivatives.gradient - state.weights))
 
     def newton_weights(self, state: ModeState, curvature: Curvature) -> Tensor:

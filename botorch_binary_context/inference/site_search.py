@@ -221,7 +221,7 @@ class SiteSearch:
         return found.where(better, sites), torch.where(better, found_error, error)
 
     def extend(self, former: LocalPosterior, known: Tensor) -> LocalPosterior:
-        r"""The posterior of all trials, from that of some of them.
+        r"""The posterior of all trials, from the posterior of some of them.
 
         Every new trial is added by an update of rank one, with the site that matches
         its moments given the others.

@@ -1,7 +1,7 @@
 r"""
 The sites of expectation propagation, and the posterior that they make of a prior.
 
-A sweep takes all sites out, one at a time, and puts back those that match the moments
+A sweep takes all sites out, one at a time, and puts back sites that match the moments
 of the true likelihood.
 """
 
@@ -66,7 +66,7 @@ class Sites:
         return _safe_root(-self.precision)
 
     def where(self, chosen: Tensor, other: Sites) -> Sites:
-        r"""These sites for some elements of the batch, others elsewhere.
+        r"""These sites for some elements of the batch, and other sites elsewhere.
 
         Args:
             chosen: A boolean ``batch_shape`` tensor.
@@ -149,7 +149,7 @@ class Marginals:
     def by_inverse(
         cls, prior_mean: Tensor, K: Tensor, sites: Sites
     ) -> Marginals | None:
-        r"""The same from the inverse of ``B``, for a third of the cost, if possible.
+        r"""The same as :meth:`of`, from the inverse of ``B``, for a third of the cost.
 
         ``Σ = W⁻½ (I - B⁻¹) W⁻½`` loses digits where a site carries hardly any
         information. If few sites are so weak, their columns come from
@@ -165,7 +165,7 @@ class Marginals:
         """
         if not bool((sites.precision > 0).all()):
             return None
-        # A posterior variance is at most that of the prior.
+        # A posterior variance is at most the prior variance.
         least = sites.precision * K.diagonal(dim1=-2, dim2=-1)
         if _are_too_many(least <= WEAK):
             return None
@@ -213,11 +213,7 @@ class Marginals:
         return self._covariance()
 
     def compact(self) -> Marginals:
-        r"""The same, without what the covariance was computed from.
-
-        Returns:
-            The posterior.
-        """
+        r"""A copy without what the covariance was computed from."""
         if "covariance" not in self.__dict__:
             return self
         covariance = self.covariance
@@ -235,7 +231,7 @@ class Marginals:
 
 
 def _are_too_many(weak: Tensor) -> bool:
-    """Whether any element of a batch has too many weak sites to treat them apart."""
+    """Whether any element of a batch has too many weak sites to treat separately."""
     number = int(weak.sum())
     return number > (0 if weak.ndim > 1 else MOST_WEAK * weak.shape[-1])
 
@@ -300,7 +296,7 @@ def match_cavity(
 def match_moments(
     likelihood: TiltedLikelihood, marginals: Marginals, sites: Sites, targets: Tensor
 ) -> Sites:
-    r"""One sweep, which matches every site anew, given the others.
+    r"""One sweep, which matches every site again, given the others.
 
     Args:
         likelihood: The likelihood of the trials.

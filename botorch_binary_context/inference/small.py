@@ -1,7 +1,7 @@
 r"""
 Posteriors of few trials, in NumPy.
 
-With a few dozen trials, function calls cost more than the algebra, and those of NumPy
+With a few dozen trials, function calls cost more than the algebra, and calls of NumPy
 and LAPACK cost a fraction of PyTorch's. This finds what the general searches find, the
 mode of Laplace's method and the sites of expectation propagation, in the simplest way:
 full steps, in double precision. If that fails, it finds nothing, and the general search
@@ -123,9 +123,6 @@ class SmallProblem:
 
         Args:
             models: Their indices.
-
-        Returns:
-            Their problem.
         """
         answers = self.terms.select(models)
         return SmallProblem(self.mean[models], self.K[models], answers)
@@ -221,7 +218,7 @@ class SmallProblem:
         return found
 
     def _begin(self, start: Array | None) -> tuple[Array, Array]:
-        """Sites to start from; new trials have those that match in their prior."""
+        """Sites to start from; new trials have the sites that match in their prior."""
         variance = self.K.diagonal(axis1=-2, axis2=-1)
         _, gradient, curvature = self.terms.tilt(self.mean, variance)
         left = 1 - variance * curvature
@@ -352,7 +349,7 @@ class SmallSites:
 
     @property
     def offset(self) -> Array:
-        """The means of the cavities minus those of the posterior, ``b x n``."""
+        """The means of the cavities minus the means of the posterior, ``b x n``."""
         return -self.cavity_variance * self.weights
 
     def match(self) -> tuple[Array, Array]:
@@ -383,7 +380,7 @@ class SmallSites:
         return (prior + scale).sum(axis=-1) - _half_log_det(self.cholesky)
 
     def slopes(self) -> tuple[Array, Array]:
-        r"""``a`` and ``½ (a aᵀ - P)``, those at fixed sites.
+        r"""``a`` and ``½ (a aᵀ - P)``, the slopes at fixed sites.
 
         Returns:
             The slopes of the log evidence in the prior mean and covariance.
@@ -402,7 +399,7 @@ def multiply(matrix: Array, vector: Array) -> Array:
         vector: ``b x m``.
 
     Returns:
-        ``b x n``.
+        A ``b x n`` array.
     """
     return np.matmul(matrix, vector[..., None])[..., 0]
 

@@ -31,9 +31,9 @@ OUTCOMES = {"response": ("Yes", "No")}
 class QuestPlusExperiment:
     r"""A pass/fail experiment with the interface of ``questplus.QuestPlus``.
 
-    The estimates are those of a normal distribution function, ``norm_cdf`` of
-    questplus, though the model is a Gaussian process: the mean is the threshold, and
-    the standard deviation says how fast success grows there.
+    The estimates describe a normal distribution function, ``norm_cdf`` of questplus,
+    though the model is a Gaussian process: the mean is the threshold, and the standard
+    deviation says how fast success grows there.
 
     Example:
         >>> qp = QuestPlusExperiment.from_domains(

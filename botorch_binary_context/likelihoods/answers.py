@@ -74,7 +74,7 @@ class SpacedLikelihood(OrdinalLikelihood):
     def _set_up_lapses(
         self, rate: float, learn: bool, prior: Prior | None, batch_shape: torch.Size
     ) -> None:
-        """Set up the lapse rate, which is below that of random answers."""
+        """Set up the lapse rate, which is below the rate of random answers."""
         highest = 1 - 1 / self.num_outcomes
         check_rate("lapse_rate", rate, highest)
         self._set_up_rate("lapse_rate", rate, highest, learn, prior, batch_shape)
@@ -85,7 +85,7 @@ class SpacedLikelihood(OrdinalLikelihood):
         return self._rate("lapse_rate")
 
     def confusion(self) -> Tensor | None:
-        r"""The matrix of lapses, which give any other answer; None without them."""
+        r"""The matrix of lapses, which give any other answer; None without lapses."""
         rate = self.lapse_rate
         if not isinstance(rate, Tensor):
             if rate == 0.0:
@@ -196,7 +196,7 @@ class GradedLikelihood(SpacedLikelihood):
 
     @property
     def thresholds(self) -> Tensor:
-        """``t``, ``batch_shape x (k - 1)``; that of the lowest success is 0."""
+        """``t``, ``batch_shape x (k - 1)``; it is 0 for the lowest success."""
         widths = self.widths
         below, above = widths.split(
             [self.passing - 1, self.num_outcomes - 1 - self.passing], dim=-1
@@ -329,7 +329,7 @@ class ConfidenceLikelihood(GradedLikelihood):
         return self._rates["guess_rate"]
 
     def confusion(self) -> Tensor | None:
-        r"""The matrix of guesses and lapses; None without them."""
+        r"""The matrix of guesses and lapses; None without these."""
         guess = self.guess_rate
         lapse = self.lapse_rate
         if not isinstance(lapse, Tensor):

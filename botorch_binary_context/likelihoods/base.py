@@ -83,9 +83,9 @@ class OutcomeLikelihood(Likelihood, ABC):
 
     A subclass implements :meth:`probability`, :meth:`log_prob` and
     :meth:`log_derivatives`; everything else follows by Gauss-Hermite quadrature, unless
-    the subclass knows a closed form. *The* probability is that of a success: of the
-    label 1 or, with more than two outcomes, of all labels from :attr:`passing` up. A
-    subclass with more outcomes implements :meth:`probabilities`,
+    the subclass knows a closed form. *The* probability is the probability of a success:
+    of the label 1 or, with more than two outcomes, of all labels from :attr:`passing`
+    up. A subclass with more outcomes implements :meth:`probabilities`,
     :meth:`expected_probabilities` and :meth:`probability_slopes`, too.
     """
 
@@ -183,11 +183,8 @@ class OutcomeLikelihood(Likelihood, ABC):
         r"""The contrast at which tests are passed with a given probability.
 
         Args:
-            probability: ``p(c=1|f)``, between those of a hopeless and of a trivial
-                test.
-
-        Returns:
-            ``f``.
+            probability: ``p(c=1|f)``, between its values for a hopeless and for a
+                trivial test.
         """
 
         def excess(f: float) -> float:

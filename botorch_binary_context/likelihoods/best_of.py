@@ -6,7 +6,7 @@ Every setting is judged with its own noise, ``u_i = f(z_i) + e_i`` with ``e_i ~ 
 the winner, the losers are independent, and each of them loses with the probability
 ``Φ(√2 (f(z_w) - f(z_j) + e))``. So a contest is ``k - 1`` observations of contrasts
 that share a term ``e``: the noise is part of the prior covariance of the contrasts, and
-no approximation is needed beyond that of duels.
+no approximation is needed beyond the one for duels.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class ContestLikelihood(OutcomeLikelihood):
 
 
 def _rescale(at: LogDerivatives) -> LogDerivatives:
-    """Derivatives in ``g`` from those in ``√2 g``."""
+    """Derivatives in ``g`` from derivatives in ``√2 g``."""
     curvature = at.negative_hessian / NOISE
     return LogDerivatives(_SCALE * at.gradient, curvature, curvature, lambda: at.value)
 
@@ -234,7 +234,7 @@ def _beats_all(mean: Tensor, covar: Tensor, i: int) -> Tensor:
 
 
 def _by_draws(mean: Tensor, covar: Tensor) -> Tensor:
-    """The same of any number, with values drawn and noise integrated out."""
+    """The same for any number, with values drawn and noise integrated out."""
     k = mean.shape[-1]
     nodes, weights = hermite(mean.dtype, mean.device)
     points = draw_sobol_normal_samples(k, NUM_DRAWS, mean.device, mean.dtype, seed=0)

@@ -156,9 +156,9 @@ class OrdinalLikelihood(StepLikelihood):
         r"""The information, in nats, of an answer about a part of its contrast.
 
         As a function of the contrast, the entropy of an answer is a bump, plus a step
-        if there are lapses. The expectation of the step has a closed form. That of the
-        bump is computed by Gauss-Legendre quadrature, over the range where neither the
-        bump nor the Gaussian is negligible.
+        if there are lapses. The expectation of the step has a closed form. The
+        expectation of the bump is computed by Gauss-Legendre quadrature, over the range
+        where neither the bump nor the Gaussian is negligible.
 
         Args:
             mean: The mean of the contrasts.

@@ -67,8 +67,5 @@ class BetaPrior(Prior):
         Args:
             batch_shape: Not used.
             _instance: Not used.
-
-        Returns:
-            This prior.
         """
         return self

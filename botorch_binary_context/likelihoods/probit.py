@@ -43,8 +43,8 @@ class ProbitLikelihood(StepLikelihood):
     r"""Pass/fail outcomes, ``p(c=1|f) = γ + (1 - γ - λ) Φ(f)``.
 
     The guess rate ``γ`` is the chance of passing without any ability (``1/n`` in an
-    ``n``-alternative forced choice), the lapse rate ``λ`` that of failing with full
-    ability [Wichmann2001psychometric]_. With both zero this is Eq. 2 of
+    ``n``-alternative forced choice), the lapse rate ``λ`` the chance of failing with
+    full ability [Wichmann2001psychometric]_. With both zero this is Eq. 2 of
     [Fauvel2022contextual]_. A learned rate is a hyperparameter of the model, fitted
     with the others; it starts at the given value.
 
@@ -156,7 +156,7 @@ class ProbitLikelihood(StepLikelihood):
     ) -> Tensor:
         r"""The information, in nats, of a label about a part of its contrast.
 
-        With ``τ² = 1 + noise`` it is that of a trial whose contrast is
+        With ``τ² = 1 + noise`` it equals the information of a trial whose contrast is
         ``N(μ/τ, σ²/τ²)``, since the rest of the contrast acts as noise.
 
         Args:
@@ -261,7 +261,7 @@ class ProbitLikelihood(StepLikelihood):
     def _shrunken_derivatives(
         self, contrast: Tensor, targets: Tensor, scale: Tensor
     ) -> LogDerivatives:
-        """Its threshold is zero, so there is nothing to scale."""
+        """The threshold is zero, so there is nothing to scale."""
         return self.log_derivatives(contrast, targets)
 
     def _log_prob(self, z: Tensor, targets: Tensor) -> Tensor:

@@ -58,9 +58,6 @@ class ProbitTerms:
 
         Args:
             rows: The indices of the models.
-
-        Returns:
-            Their answers.
         """
         floor = None if self.floor is None else self.floor[rows]
         span = None if self.span is None else self.span[rows]
@@ -95,15 +92,15 @@ class ProbitTerms:
         return np.exp(log_phi + np.log(self.span) - self.log_prob(z))
 
     def tilt(self, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-        r"""``log E p(c|f)`` of Gaussian contrasts, and its derivatives in their mean.
+        r"""Derivatives of ``log E p(c|f) = log Φ(z)`` of Gaussian contrasts.
 
         Args:
             mean: Their means.
             variance: Their variances.
 
         Returns:
-            ``z`` of the mean probabilities, the gradient and the negated second
-            derivative of their logarithms.
+            ``z``, and the first and the negated second derivative of the logarithm in
+            the mean.
         """
         shrink = 1 / np.sqrt(1 + variance)
         z = self.sign * mean * shrink

@@ -73,11 +73,8 @@ class StepLikelihood(RatedLikelihood):
         r"""The contrast at which tests are passed with a given probability.
 
         Args:
-            probability: The success probability, between those of a hopeless and of a
-                trivial test.
-
-        Returns:
-            ``f``.
+            probability: The success probability, between its values for a hopeless and
+                for a trivial test.
         """
         step = self._step()
         lowest = rate_as_float(step.lowest, "lapse_rate")

@@ -17,7 +17,7 @@ from botorch_binary_context.posteriors import AveragedPosterior
 class AveragedGP:
     r"""A model averaged over draws of its hyperparameters.
 
-    Unlike those of a model with learned hyperparameters, its intervals allow for
+    Unlike a model with learned hyperparameters, it has intervals that allow for
     lengthscales, scales and slopes that are not known exactly.
 
     Example:

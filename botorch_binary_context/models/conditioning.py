@@ -26,7 +26,7 @@ from botorch_binary_context.models.validation import check_new_trials
 class ConditionedModel(TrialModel, FantasizeMixin):
     r"""A model that can be conditioned on further trials.
 
-    The posterior of the new model is searched for from that of this one.
+    The search for the new model's posterior starts at the posterior of this model.
     """
 
     def fantasize(
@@ -67,8 +67,8 @@ class ConditionedModel(TrialModel, FantasizeMixin):
 
         Args:
             X: Trials in the form of ``train_X``, ``n'`` of them; their batch shape is
-                broadcast with that of the model. Or ``Observations`` of one of the
-                model's kinds.
+                broadcast with the model's batch shape. Or ``Observations`` of one of
+                the model's kinds.
             Y: Labels, ``batch_shape x n' x 1``; may have further leading dimensions.
             kwargs: Not used.
 
@@ -88,13 +88,13 @@ class ConditionedModel(TrialModel, FantasizeMixin):
         r"""The same as :meth:`condition_on_observations`, at less cost.
 
         The hyperparameters are not copied: both models share them, so do not change
-        either model's.
+        them in either model.
 
         Args:
             observations: Trials of one of the model's kinds.
 
         Returns:
-            A new model.
+            A new model that also has these trials.
         """
         kind = self._find_kind(observations.likelihood)
         more = observations.X, observations.Y
@@ -115,7 +115,7 @@ class ConditionedModel(TrialModel, FantasizeMixin):
     def _extend(
         self, make: Callable[[], Self], kind: int, X: Tensor, Y: Tensor
     ) -> Self:
-        """A model without data, given the trials of this one and more of a kind."""
+        """A new model, given the trials of this one and more trials of one kind."""
         self.eval()
         functional = self.kinds[kind].functional
         trial_shape = torch.Size(
@@ -127,7 +127,7 @@ class ConditionedModel(TrialModel, FantasizeMixin):
         )
 
         def extend(parts: tuple[Tensor, ...], more: Tensor) -> tuple[Tensor, ...]:
-            """Trials of all kinds, with more of the one kind."""
+            """Trials of all kinds, with more trials of one kind."""
             extended = list(expand_trials(parts, self.kinds, batch))
             event = functional.trial_dim + 1  # the dimensions after the batch
             more = more.expand(batch + more.shape[-event:])
@@ -159,7 +159,7 @@ class ConditionedModel(TrialModel, FantasizeMixin):
         return model
 
     def _preprocess(self, rows: Tensor) -> Tensor:
-        """Transform rows as those of the training trials are."""
+        """Transform rows in the same way as the training trials."""
         if "input_transform" not in self._modules:
             return rows
         transform: Any = self.input_transform
@@ -191,7 +191,7 @@ class ConditionedModel(TrialModel, FantasizeMixin):
     def _insert(
         self, values: Tensor, more: Tensor, kind: int, batch: torch.Size
     ) -> Tensor:
-        """Rows of all trials, with those of more trials at the end of their kind."""
+        """Rows of all trials, with the rows of new trials at the end of their kind."""
         parts = list(values.split(self._counts, dim=-2))
         parts.insert(kind + 1, more)
         return torch.cat([t.expand(batch + t.shape[-2:]) for t in parts], dim=-2)

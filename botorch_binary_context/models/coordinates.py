@@ -23,9 +23,6 @@ def center_contexts(space: ContextSpace) -> Normalize:
 
     Args:
         space: The box of the trials.
-
-    Returns:
-        The input transform.
     """
     bounds = space.bounds.clone()
     columns = list(space.context_dims)

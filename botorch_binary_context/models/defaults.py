@@ -119,9 +119,6 @@ def scale_covar_module(kernel: Kernel, outputscale: float) -> ScaleKernel:
     Args:
         kernel: The kernel to scale.
         outputscale: The median of the prior, which is also the initial scale.
-
-    Returns:
-        The scaled kernel.
     """
     prior = LogNormalPrior(math.log(outputscale), OUTPUTSCALE_SPREAD)
     scaled = ScaleKernel(
@@ -192,7 +189,7 @@ def psychometric_covar_module(
 
 
 def deviation_covar_module(kernel: Kernel, peaks: Peaks | None) -> Kernel:
-    r"""What is not known of a function of the parameters.
+    r"""The kernel of the unknown part of a function of the parameters.
 
     Args:
         kernel: A kernel of unit variance.
@@ -214,8 +211,8 @@ def varying_slope_covar_module(
 ) -> AdditiveKernel:
     r"""``s s' (θ + k₁(x,x')) + k₂(x,x') + constant``: parameters change the slope, too.
 
-    For contexts in [-1, 1], the slope varies by about 2 around that of the prior mean;
-    the rest is :func:`psychometric_covar_module`.
+    For contexts in [-1, 1], the slope varies by about 2 around the slope of the prior
+    mean; the rest is :func:`psychometric_covar_module`.
 
     Args:
         dim: The number of columns of a trial.

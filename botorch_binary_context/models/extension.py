@@ -71,11 +71,11 @@ def prior_and_start(model: LatentGP) -> tuple[Tensor, Tensor, Start | None]:
 
 
 def extend_prior(model: LatentGP, start: Start | None) -> tuple[Tensor, Tensor] | None:
-    r"""The prior mean and covariance of the training contrasts, from known ones.
+    r"""The prior mean and covariance of the training contrasts, from the known part.
 
     Args:
         model: The model, in ``eval`` mode.
-        start: Where its approximation begins: that of :func:`valid_start`.
+        start: Where its approximation begins: the result of :func:`valid_start`.
 
     Returns:
         ``batch_shape x n`` and ``batch_shape x n x n``, without a graph; None if too
@@ -106,7 +106,7 @@ def extend_prior(model: LatentGP, start: Start | None) -> tuple[Tensor, Tensor] 
 
 
 def _select(model: LatentGP, chosen: Tensor) -> tuple[Tensor, StackedFunctional]:
-    """The rows of some trials, and what these observe of them."""
+    """The rows of some trials, and what the trials observe of these rows."""
     num_batch = len(model.batch_shape)
     parts, sizes = [], []
     for trials, marks in zip(

@@ -39,7 +39,7 @@ class TrainingObjective(Protocol):
     r"""A marginal likelihood that can evaluate itself."""
 
     def at_training_data(self) -> Tensor:
-        """Its value at the hyperparameters of the model, with a graph."""
+        """The value at the hyperparameters of the model, with a graph."""
         ...
 
 
@@ -56,7 +56,7 @@ def fit(
         mll: The marginal likelihood of a model of this package.
         closure: As in ``fit_gpytorch_mll``.
         closure_kwargs: As in ``fit_gpytorch_mll``.
-        optimizer_kwargs: As in ``fit_gpytorch_mll``; ``options`` are those of
+        optimizer_kwargs: As in ``fit_gpytorch_mll``; ``options`` are the options of
             ``scipy.optimize.minimize``.
         kwargs: As in ``fit_gpytorch_mll``.
 

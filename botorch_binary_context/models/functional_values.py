@@ -171,7 +171,7 @@ def compute_together(*parts: FunctionalValues) -> None:
 
 
 def compute_beside(candidates: FunctionalValues, other: FunctionalValues) -> Tensor:
-    r"""The covariances with the training data and with other values by one product.
+    r"""Compute covariances with the training data and with other values by one product.
 
     Args:
         candidates: ``T`` values; their covariances with the training data are cached.

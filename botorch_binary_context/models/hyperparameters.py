@@ -197,7 +197,7 @@ class _Coordinates:
         return model.log_posterior_of_hyperparameters() + self._log_volume(u)
 
     def slope(self, model: LatentGP, u: Tensor) -> Tensor:
-        """Its slope, of the shape of the coordinates."""
+        """The slope of the log density, in the shape of the coordinates."""
         self.write(model, u)
         with torch.enable_grad():
             u = u.detach().requires_grad_()

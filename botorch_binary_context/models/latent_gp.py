@@ -173,7 +173,7 @@ class LatentGP(PriorModel):
     def mean_at(self, X: Tensor) -> Tensor:
         r"""The same as :meth:`posterior_mean`, for points that are finite.
 
-        That they are is not checked, which a search that evaluates many would wait for.
+        This is not checked, since the check would slow down a search over many points.
 
         Args:
             X: A ``t x batch_shape x q x d`` tensor.
@@ -200,7 +200,7 @@ class LatentGP(PriorModel):
             functional: The functional, by default what a trial observes.
 
         Returns:
-            Their prior moments, from which those of the posterior follow.
+            Their prior moments, from which the posterior moments follow.
         """
         functional = self.functional if functional is None else functional
         return FunctionalValues.of(self, X, functional)
@@ -441,9 +441,6 @@ class LatentGP(PriorModel):
 
         Args:
             idcs: ``[0]``.
-
-        Returns:
-            This model.
         """
         self._check_output_indices(idcs)
         return self

@@ -19,7 +19,7 @@ from botorch_binary_context.models.latent_gp import LatentGP
 class ApproximateMarginalLogLikelihood(MarginalLogLikelihood):
     r"""The approximate log evidence of the outcomes, plus the log priors, per trial.
 
-    The evidence is that of the model's own inference, summed over the batch of the
+    The evidence comes from the model's own inference, summed over the batch of the
     model, so that one fit serves a whole batch of experiments.
 
     Example:
@@ -61,7 +61,8 @@ class ApproximateMarginalLogLikelihood(MarginalLogLikelihood):
             kwargs: Not used.
 
         Returns:
-            A scalar.
+            A scalar: the log evidence, summed over the batch, plus the log priors,
+            divided by the number of trials.
         """
         K = to_dense(function_dist.lazy_covariance_matrix)
         return self._evaluate(function_dist.mean, K, target)

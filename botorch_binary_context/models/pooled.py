@@ -3,7 +3,7 @@ Kernels of numbers, angles and categories, whose lengthscales shrink to a common
 
 Each kind of column has its own factor: numbers a stationary kernel, periodic columns a
 periodic kernel, categories a correlation. Outcomes of one bit say little about any one
-of many lengthscales, so those of numbers share most of their prior.
+of many lengthscales, so the lengthscales of numbers share most of their prior.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _numbers(
 def _circles(
     columns: tuple[int, ...], lengthscale: float, batch_shape: torch.Size
 ) -> Kernel:
-    """``exp(-2 Σ sin²(π (x - x')) / λ)``, as smooth as that of numbers nearby."""
+    """``exp(-2 Σ sin²(π (x - x')) / λ)``, as smooth nearby as for numbers."""
     # Near zero this is exp(-(x - x')² / (2 l²)) with λ = (2 π l)².
     scale = (2 * math.pi * lengthscale) ** 2
     spread = 2 * math.hypot(COMMON_SPREAD, OWN_SPREAD)

@@ -123,8 +123,8 @@ class PopulationPrior:
         population and get priors around them; the others take these values.
 
         Args:
-            model: A model made as those of the earlier subjects were, with any batch
-                shape. It is changed.
+            model: A model made in the same way as the models of the earlier subjects,
+                with any batch shape. It is changed.
 
         Example:
             >>> model = prior.apply(psychometric_gp(train_X, train_Y, space))
@@ -233,7 +233,7 @@ def _join(parts: list[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
 
 
 def _shared_parameters(groups: list[LatentGP]) -> dict[str, Parameter]:
-    """The hyperparameters of the population, those of single subjects included."""
+    """The hyperparameters of the population, including those of single subjects."""
     return dict(groups[0].named_parameters())
 
 

@@ -55,7 +55,7 @@ class PooledLogNormalPrior(Prior):
             x: A ``... x k`` tensor of positive numbers.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of log densities.
         """
         loc, common, own = self.moments.to(x).unbind()
         k = x.shape[-1]
@@ -89,8 +89,5 @@ class PooledLogNormalPrior(Prior):
         Args:
             batch_shape: Not used.
             _instance: Not used.
-
-        Returns:
-            This prior.
         """
         return self

@@ -2,8 +2,8 @@ r"""
 The marginal likelihoods of models of few trials, and their slopes, in NumPy.
 
 A fit evaluates them ten to twenty times. With a few dozen trials, a general evaluation
-of one model spends almost all of its time on function calls, and one of a batch much of
-it on moving arrays that do not fit into the caches.
+of one model spends almost all of its time on function calls, and an evaluation of a
+batch spends much of it on moving arrays that do not fit into the caches.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class SmallObjective:
         is_difference: Whether trials observe differences of consecutive rows.
         terms: The terms of the kernel.
         fixed: The values of hyperparameters that are not learned, ``B x k``.
-        lowest: The lower bounds of those that are learned, in the order of the vector.
+        lowest: The lower bounds of the learned ones, in the order of the vector.
         columns: The places of each raw parameter in the vector of a model.
         densities: The priors, by the identity of the raw parameters.
         num_rows: The number of rows of each model.
@@ -193,21 +193,21 @@ class SmallObjective:
         return value / trials, by_column * above / trials
 
     def _keep(self, models: Array, found: SmallPosterior) -> None:
-        """Begin the next searches where these ended, or anew if they failed."""
+        """Begin the next searches where these ended, or from scratch if they failed."""
         start = found.start
         if self.start is None:
             self.start = np.zeros((self.number, *start.shape[1:]))
         self.start[models] = np.where(found.is_found[:, None, None], start, 0.0)
 
     def _contrast(self, K: Array) -> Array:
-        """The covariance of what trials observe, from that of their rows."""
+        """The covariance of what trials observe, from the covariance of their rows."""
         if not self.is_difference:
             return K
         K = K[:, :, ::2] - K[:, :, 1::2]
         return K[:, ::2] - K[:, 1::2]
 
     def _by_rows(self, weights: Array) -> Array:
-        """The weights of the rows, from those of what trials observe."""
+        """The weights of the rows, from the weights of what trials observe."""
         if not self.is_difference:
             return weights
         rows = np.empty((len(weights), self.num_rows, self.num_rows))
@@ -222,7 +222,7 @@ class SmallObjective:
             vector: All hyperparameters that are learned, parameter by parameter.
 
         Returns:
-            ``B x p``.
+            A ``B x p`` array with one row for each model.
         """
         parts = [
             vector[self.number * part.start : self.number * part.stop]
@@ -237,7 +237,7 @@ class SmallObjective:
             rows: ``B x p``.
 
         Returns:
-            The vector.
+            A vector of ``B p`` numbers.
         """
         return np.concatenate([rows[:, p].ravel() for p in self.columns.values()])
 
@@ -264,7 +264,7 @@ def _is_feasible(rows: Tensor, targets: Tensor, batch_shape: torch.Size) -> bool
 
 
 def _others(model: Any) -> list[Tensor]:
-    """The parameters of a model other than those of its kernel."""
+    """The parameters of a model that do not belong to its kernel."""
     inside = {id(p) for p in model.covar_module.parameters()}
     return [p for p in model.parameters() if id(p) not in inside]
 

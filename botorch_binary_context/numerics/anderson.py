@@ -96,9 +96,6 @@ class Watch:
 
         Args:
             error: The error of every column.
-
-        Returns:
-            Whether to stop.
         """
         halved = error < self._mark / 2
         self._mark = torch.where(halved, error, self._mark)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def expand_batch(X: Tensor, batch_shape: torch.Size) -> Tensor:
-    r"""Broadcast the batch dimensions of points with those of a model.
+    r"""Broadcast the batch dimensions of points with the model's.
 
     Args:
         X: A ``t x batch_shape x q x d`` tensor, or one that broadcasts to it.
@@ -36,7 +36,7 @@ def fold(X: Tensor, num_batch: int) -> Tensor:
         num_batch: The number of dimensions of ``batch_shape``.
 
     Returns:
-        The folded points.
+        A ``batch_shape x (t q) x d`` tensor.
     """
     extra = X.ndim - 2 - num_batch
     if extra and num_batch:
@@ -54,7 +54,7 @@ def unfold(Z: Tensor, batch: torch.Size, q: int, num_batch: int) -> Tensor:
         num_batch: The number of dimensions of ``batch_shape``.
 
     Returns:
-        The unfolded tensor.
+        A ``t x batch_shape x q x m`` tensor.
     """
     extra = len(batch) - num_batch
     Z = Z.unflatten(num_batch, (*batch[:extra], q))

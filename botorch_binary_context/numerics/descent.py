@@ -3,8 +3,8 @@ Minimizing many smooth functions of a few variables, each on its own.
 
 This is a BFGS method in which every function takes its own steps, while one call
 evaluates all functions that are not done. A function that is done drops out, so the
-time is that of the evaluations that each function needs, not that of the slowest one
-times their number.
+time depends on the evaluations that each function needs, not on those of the slowest
+one times the number of functions.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def minimize_each(
             this.
 
     Returns:
-        The minima.
+        The minimum of each function, and whether its search converged.
     """
     state = _Descent.begin(functions, begin, bounds)
     for _ in range(MAX_EVALUATIONS):

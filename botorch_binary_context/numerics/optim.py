@@ -222,7 +222,7 @@ def _unit_points(n: int, dim: int, seed: int) -> Tensor:
 
 @lru_cache(maxsize=64)
 def _neighbors(n: int, dim: int, seed: int) -> Tensor:
-    """Each quasi-random point and those nearest to it, one in each row."""
+    """Each quasi-random point and the points nearest to it, one in each row."""
     points = _unit_points(n, dim, seed)
     # Fewer than eight are too often all on the lower side of a point on a slope.
     count = min(max(8, 2 * dim) + 1, n)
@@ -259,7 +259,7 @@ def choose_starts(U: Tensor, values: Tensor, num_restarts: int, seed: int) -> Te
 
 
 def _break_ties(values: Tensor) -> Tensor:
-    """Values of which the last of equal ones is greater by the last digits."""
+    """Values with changed last digits, so that the last of equal ones is greatest."""
     info = torch.finfo(values.dtype)
     number = torch.arange(len(values), dtype=values.dtype, device=values.device)
     number = number.view(-1, *[1] * (values.ndim - 1))
@@ -283,7 +283,7 @@ def choose_best(points: Tensor, values: Tensor, number: int) -> Tensor:
 
 
 def avoid(values: Tensor, slack: Tensor) -> Tensor:
-    r"""Values of candidates, with those of forbidden ones moved below all others.
+    r"""Values of candidates, with the forbidden ones moved below all others.
 
     Args:
         values: The values.

@@ -1,7 +1,7 @@
 r"""Pictures of models, acquisition functions and experiments.
 
-Every function draws on axes that it is given, or on those of a new figure, and
-returns them. New figures do not pass through ``pyplot``: none has to be closed.
+Every function draws on the given axes, or on the axes of a new figure, and returns
+them. New figures do not pass through ``pyplot``: none has to be closed.
 
     >>> ax = plot_success_probability(model, space)
     >>> ax.figure.savefig("success.png")
@@ -12,7 +12,7 @@ columns are called:
     >>> view = View(dims=[2], context=[0.5], names=["size", "gain", "tilt", "pace"])
     >>> ax = plot_success_probability(model, space, view)
 
-Several on one figure fit best if it makes room for their titles and legends:
+Several plots on one figure fit best if it makes room for their titles and legends:
 
     >>> figure, axes = plt.subplots(1, 2, layout="constrained")
     >>> plot_posterior_mean(model, space, ax=axes[0])

@@ -38,7 +38,7 @@ def plot_acquisition(
 
     A curve along one column, a filled contour along two, with a star at the largest
     value on the grid. Contexts count as columns: with a context along one axis and a
-    parameter along the other one sees which difficulty suits which parameters.
+    parameter along the other, the plot shows which difficulty suits which parameters.
 
     Args:
         acqf: An acquisition function, or any function from ``t x q x d`` candidates

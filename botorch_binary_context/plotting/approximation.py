@@ -32,11 +32,11 @@ def plot_approximation(
     view: View = View(),
     ax: Axes | None = None,
 ) -> Axes:
-    r"""The latent function along a parameter, approximated and by the true posterior.
+    r"""The approximate and the true posterior of the latent function along a parameter.
 
     Each is a curve with a band that holds it with a probability of 90 %. Where the two
-    lie on each other, the approximation can be trusted;
-    :func:`~botorch_binary_context.diagnostics.check_approximation` says it in numbers.
+    coincide, the approximation can be trusted;
+    :func:`~botorch_binary_context.diagnostics.check_approximation` gives numbers.
 
     Args:
         model: A model of pass/fail outcomes or duels, without batch dimensions.

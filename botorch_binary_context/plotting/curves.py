@@ -137,10 +137,10 @@ def plot_best_so_far(
     optimum: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    r"""The value of the best so far after each trial.
+    r"""The best value so far after each trial.
 
-    With repetitions it is their mean, with a band of one standard error. Methods are
-    compared by drawing one after the other on the same axes.
+    With repetitions it is the mean over them, with a band of one standard error.
+    Methods are compared by drawing one after the other on the same axes.
 
     Args:
         values: The values, ``iterations`` or ``repetitions x iterations``, shown as

@@ -189,7 +189,7 @@ def draw_star(ax: Axes, cut: Slice, trial: Tensor, values: Tensor, label: str) -
 
 
 def draw_trials(ax: Axes, cut: Slice, model: LatentGP) -> None:
-    r"""The trials of a model, seen along the columns that are held.
+    r"""The trials of a model, projected along the columns that are held.
 
     With a curve, trials that passed or won are marked at the top, the others at the
     bottom, and ties halfway. The two sides of a duel are joined.

@@ -1,5 +1,5 @@
 r"""
-What all pictures share: axes, colors that color-blind readers tell apart, names.
+What all pictures share: axes, colors that color-blind readers can tell apart, names.
 
 .. [Okabe2008color]
     M. Okabe, K. Ito. Color universal design: how to make figures and presentations
@@ -36,7 +36,7 @@ EDGE: dict[str, Any] = {"edgecolors": "black", "linewidths": 0.7}
 
 
 def prepare_axes(ax: Axes | None) -> Axes:
-    r"""The given axes, or those of a new figure.
+    r"""The given axes, or the axes of a new figure.
 
     Axes without data get the palette; others keep their colors.
 
@@ -76,7 +76,7 @@ def to_numpy(values: Tensor | npt.ArrayLike) -> npt.NDArray[Any]:
         values: A tensor on any device, or anything that NumPy converts to an array.
 
     Returns:
-        An array.
+        An array on the CPU, without gradient.
     """
     if isinstance(values, Tensor):
         return values.detach().cpu().numpy()
@@ -124,9 +124,6 @@ def describe_probability(opponent: Tensor | None) -> str:
 
     Args:
         opponent: The parameters that others are compared with, or None.
-
-    Returns:
-        A label.
     """
     if opponent is None:
         return "success probability"

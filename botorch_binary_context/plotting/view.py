@@ -26,8 +26,8 @@ class View:
 
     Attributes:
         dims: The columns along the axes; by default the first ones.
-        at: Where parameters that are not along the axes are held: ``d - m`` numbers,
-            of which those along the axes do not matter.
+        at: Where parameters that are not along the axes are held: ``d - m`` numbers;
+            the ones along the axes do not matter.
         context: Where contexts that are not along the axes are held, by default at
             the reference context.
         opponent: The ``d - m`` parameters that all others are compared with in duels.

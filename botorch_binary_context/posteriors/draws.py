@@ -32,7 +32,7 @@ class ExactPosterior(Posterior):
 
     Given a draw of the training contrasts, the latent function is Gaussian; so the
     posterior is a mixture of Gaussians, one for each of the independent draws. Moments,
-    quantiles and probabilities are those of the mixture, and each has a Monte Carlo
+    quantiles and probabilities belong to the mixture, and each has a Monte Carlo
     standard error.
     """
 
@@ -167,8 +167,8 @@ class ExactPosterior(Posterior):
     def probability_quantile(self, value: Tensor) -> Tensor:
         r"""Quantiles of the success probability of trials at the points.
 
-        The link is monotone: it takes quantiles of a trial's contrast to those of its
-        probability.
+        The link is monotone: it maps quantiles of a trial's contrast to quantiles of
+        its probability.
 
         Args:
             value: Probabilities, a vector.
@@ -208,8 +208,8 @@ class AveragedPosterior(ExactPosterior):
     r"""The true posterior, averaged over draws of the hyperparameters.
 
     It is a mixture of Gaussians, each with its own mean and covariance. The draws of
-    one set of hyperparameters depend on each other, so Monte Carlo errors are those of
-    a mean over the sets.
+    one set of hyperparameters depend on each other, so Monte Carlo errors are the
+    errors of a mean over the sets.
     """
 
     def __init__(self, parts: ExactPosterior, dim: int) -> None:
@@ -266,7 +266,7 @@ class AveragedPosterior(ExactPosterior):
         if next(self.likelihood.parameters(), None) is None:
             return super().probability_quantile(value)
         # Rates differ between the sets, so quantiles of the probability do not follow
-        # from those of a trial's contrast: use one draw of each Gaussian.
+        # from quantiles of a trial's contrast: use one draw of each Gaussian.
         parts = self._parts.contrasts()
         shape = [1] * parts.means.ndim
         shape[0] = parts.num_samples

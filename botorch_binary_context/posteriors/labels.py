@@ -176,7 +176,7 @@ def _get_sampler_labels(
 
 
 class ClassProbability(PosteriorTransform):
-    r"""Turns a latent posterior into that of the success probability.
+    r"""Turns a latent posterior into the posterior of the success probability.
 
     The mean and the variance are exact. As a ``posterior_transform`` it lets stock
     acquisition functions of pass/fail models work on the scale of probabilities. For a

@@ -16,8 +16,8 @@ from botorch_binary_context.problems.contexts import ContextProblem, WrappedProb
 class AnsweringProblem(WrappedProblem):
     r"""A problem whose trials are answered by any likelihood.
 
-    Labels are those of the likelihood: 0, 1 and 2 for duels with ties, 0 to ``k - 1``
-    for ratings.
+    Labels are the likelihood's: 0, 1 and 2 for duels with ties, 0 to ``k - 1`` for
+    ratings.
 
     Example:
         >>> patient = RefractionProblem(slope=5.0)

@@ -52,7 +52,7 @@ class ContextProblem(Module, ABC):
             parameters: A ``... x d`` tensor.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of scores; higher is better.
         """
 
     @abstractmethod
@@ -63,7 +63,7 @@ class ContextProblem(Module, ABC):
             X: A ``... x (d + 1)`` tensor, the context first.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of latent values.
         """
 
     def success_probability(self, X: Tensor) -> Tensor:
@@ -73,7 +73,7 @@ class ContextProblem(Module, ABC):
             X: A ``... x (d + 1)`` tensor of trials, the context first.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of probabilities.
         """
         return normal_cdf(self.latent(X))
 
@@ -93,7 +93,7 @@ class ContextProblem(Module, ABC):
 
 
 class WrappedProblem(ContextProblem):
-    r"""Another problem, but for what a subclass changes."""
+    r"""Another problem, except for what a subclass changes."""
 
     def __init__(self, problem: ContextProblem) -> None:
         r"""
@@ -120,7 +120,7 @@ class WrappedProblem(ContextProblem):
             parameters: A ``... x d`` tensor.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of scores; higher is better.
         """
         return self.problem.score(parameters)
 
@@ -131,7 +131,7 @@ class WrappedProblem(ContextProblem):
             X: A ``... x (d + 1)`` tensor.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of latent values.
         """
         return self.problem.latent(X)
 
@@ -175,7 +175,7 @@ class BenchmarkProblem(ContextProblem):
             parameters: A ``... x d`` tensor in the unit cube.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of scores; higher is better.
         """
         low, high = self.objective.bounds
         if parameters.shape[-1] != len(low):
@@ -237,7 +237,7 @@ class DuelContextProblem(_MultiplicativeProblem):
                 on both sides.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of probabilities.
         """
         if X.ndim < 2 or X.shape[-2] != 2:
             raise BotorchTensorDimensionError(

@@ -65,7 +65,7 @@ class ScaledObjective(Module):
             X: A ``... x d`` tensor of points in the box.
 
         Returns:
-            A ``...`` tensor.
+            A ``...`` tensor of standardized values; higher is better.
         """
         # Some functions of BoTorch move themselves to the dtype of their inputs.
         value = self.function(X.to(self.bounds))

@@ -160,7 +160,7 @@ class RefractionProblem(ContextProblem):
 
     @property
     def optimal_score(self) -> float:
-        """The highest score: that of the prescription."""
+        """The highest score, which the prescription has."""
         return 0.0
 
     def error(self, parameters: Tensor) -> Tensor:

@@ -34,11 +34,10 @@ from botorch_binary_context.trials import TrialSpace
 NUM_POINT_SETS = 8
 COARSE_GAIN = 1e-6
 COARSE_EVALUATIONS = 40
-# The number of contexts in at least one of which parameters should be safe and
-# feasible.
+# The number of contexts to try; parameters should be safe and feasible in one of them.
 NUM_CONTEXTS = 16
-# The number of random trials of which the first safe one is taken; also the number of
-# steps of the random walk if none is safe.
+# The number of random trials to draw, of which the first safe one is taken, and the
+# number of steps of the random walk if none is safe.
 NUM_RANDOM_TRIALS = 512
 NUM_STEPS = 16
 NUM_SAFE_STARTS = 4
@@ -123,7 +122,7 @@ class Selection:
         return self.constraints.restrict(goal, self.space)
 
     def await_trials(self, pending: Tensor) -> Selection:
-        r"""The same, with more trials pending.
+        r"""The same selection, with more trials pending.
 
         Args:
             pending: The trials, in the layout of ``train_X``; the same for all elements
@@ -142,7 +141,7 @@ class Selection:
 
     @property
     def coarse_options(self) -> SearchOptions:
-        """The effort for expensive functions, whose last digits do not matter."""
+        """Less effort, for expensive functions whose last digits do not matter."""
         return replace(
             self.options,
             max_evaluations=min(self.options.max_evaluations, COARSE_EVALUATIONS),

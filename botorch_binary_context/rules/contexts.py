@@ -19,7 +19,7 @@ CONTEXT_SEARCH = SearchOptions(num_restarts=3, raw_samples=64)
 
 
 def most_informative(selection: Selection, parameters: Tensor) -> Tensor:
-    r"""The context in which the outcome tells most about the latent function (ALD)."""
+    r"""The context whose outcome is most informative about ``f`` (ALD)."""
     if selection.space.num_contexts == 0:
         return at_random(selection, parameters)
     score = BernoulliMutualInformation(selection.model).evaluate
@@ -37,7 +37,7 @@ def _context_search(selection: Selection) -> SearchOptions:
 
 
 def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
-    r"""The context in which the outcome tells most about the goal.
+    r"""The context whose outcome is most informative about the goal.
 
     By default the goal is the value in the reference context. Goals that are not linear
     in the latent function, such as the worst case, enter through their covariance with

@@ -66,7 +66,7 @@ NEAR = 0.05
 
 
 def by_knowledge_gradient(selection: Selection) -> Tensor:
-    r"""The trial of the largest knowledge gradient, by refitted posteriors."""
+    r"""The trial with the largest knowledge gradient, by refitted posteriors."""
     model = selection.model
     space = selection.space
     goal = selection.target
@@ -80,7 +80,7 @@ def by_knowledge_gradient(selection: Selection) -> Tensor:
 
 
 def by_moment_matched_knowledge_gradient(selection: Selection) -> Tensor:
-    r"""The trial of the largest knowledge gradient of a Gaussian posterior."""
+    r"""The trial with the largest knowledge gradient of a Gaussian posterior."""
     model = selection.model
     space = selection.space
     goal = selection.target
@@ -97,7 +97,7 @@ def by_moment_matched_knowledge_gradient(selection: Selection) -> Tensor:
 def search_knowledge_gradient(
     selection: Selection, nested: NestedKnowledgeGradient, options: SearchOptions
 ) -> Tensor:
-    r"""The trial of the largest knowledge gradient.
+    r"""The trial with the largest knowledge gradient.
 
     Args:
         selection: The model, space, goal and restrictions.
@@ -122,7 +122,7 @@ def search_knowledge_gradient(
 
 
 def _meet_incumbent(selection: Selection, nested: NestedKnowledgeGradient) -> Tensor:
-    """Trials near the incumbent, or its duels, as candidates for starts."""
+    """Trials near the incumbent, or duels with it, as candidates for starts."""
     searched = nested.parameters_searched.movedim(-2, 0)  # the incumbent is the last
     incumbent = searched[-1:].expand(NUM_NEAR, *searched.shape[1:])
     near = _move(incumbent, selection.space.parameter_bounds)
@@ -134,7 +134,7 @@ def _meet_incumbent(selection: Selection, nested: NestedKnowledgeGradient) -> Te
 
 
 def by_mutual_information(selection: Selection) -> Tensor:
-    r"""The trial whose outcome tells most about the latent function (BALD)."""
+    r"""The trial whose outcome is most informative about the latent function (BALD)."""
     model = selection.answered_model
     pending = selection.pending
     if pending is not None:
@@ -160,7 +160,7 @@ def _best_corners(selection: Selection, score: Callable[[Tensor], Tensor]) -> Te
 
 
 def by_joint_entropy_search(selection: Selection) -> Tensor:
-    r"""The trial whose outcome tells most about the optimum."""
+    r"""The trial whose outcome is most informative about the optimum."""
     acqf = ContextualJointEntropySearch(
         selection.model, selection.space, goal=selection.target
     )
@@ -168,7 +168,7 @@ def by_joint_entropy_search(selection: Selection) -> Tensor:
 
 
 def search_entropy(selection: Selection, acqf: ContextualJointEntropySearch) -> Tensor:
-    r"""The trial that tells most about the optima of the drawn functions.
+    r"""The trial that is most informative about the optima of the drawn functions.
 
     Args:
         selection: The model, space, goal and restrictions.
@@ -225,7 +225,7 @@ def _move(points: Tensor, bounds: Tensor) -> Tensor:
 
 
 def by_global_information(selection: Selection) -> Tensor:
-    r"""The trial that tells most about where the threshold is crossed (GlobalMI)."""
+    r"""The trial that best shows where the threshold is crossed (GlobalMI)."""
     acqf = GlobalMutualInformation(selection.model, selection.space, _level(selection))
     return selection.maximize_trial(acqf.evaluate, selection.coarse_options)
 

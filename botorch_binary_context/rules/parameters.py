@@ -29,13 +29,13 @@ BOLD_BETA = NormalDist().inv_cdf(0.99)
 
 
 def by_ucb(selection: Selection) -> Tensor:
-    r"""Parameters of the largest binary upper confidence bound."""
+    r"""Parameters with the largest binary upper confidence bound."""
     acqf = GoalUpperConfidenceBound(selection.model, selection.space, selection.target)
     return selection.maximize_goal(acqf.bound_at)
 
 
 def by_bold_ucb(selection: Selection) -> Tensor:
-    r"""Parameters of the largest binary UCB at 99 instead of 95 %: more exploration."""
+    r"""Parameters with the largest binary UCB at 99 %, not 95 %: more exploration."""
     acqf = GoalUpperConfidenceBound(
         selection.model, selection.space, selection.target, beta=BOLD_BETA
     )
@@ -43,7 +43,7 @@ def by_bold_ucb(selection: Selection) -> Tensor:
 
 
 def by_latent_ucb(selection: Selection) -> Tensor:
-    r"""Parameters of the largest upper confidence bound of the latent function."""
+    r"""Parameters with the largest upper confidence bound of the latent function."""
     acqf = LatentGoalUpperConfidenceBound(
         selection.model, selection.space, selection.target
     )

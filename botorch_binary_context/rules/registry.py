@@ -26,7 +26,7 @@ GROUP = "botorch_binary_context.rules"
 
 
 class RuleTable(dict[str, Rule]):
-    r"""Rules by name: those of this package, and those of others.
+    r"""Rules by name, from this package and from others.
 
     Iteration covers the rules of this package and those added to the table; a rule of
     another package is loaded when its name is used.

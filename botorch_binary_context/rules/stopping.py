@@ -107,7 +107,7 @@ def uncertainty_of_answer(
         credible: The probability of the interval.
 
     Returns:
-        A ``batch_shape`` tensor.
+        A ``batch_shape`` tensor of widths, in units of the goal.
     """
     goal = AtReference() if goal is None else goal
     space = match_space(space, model.eval())

@@ -141,7 +141,7 @@ def suggest(
 def _choose_in_turn(
     choose: Rule, selection: Selection, q: int, options: SearchOptions
 ) -> Tensor:
-    """Choose trials in turn, as if those before had come out as expected."""
+    """Choose trials in turn, as if the earlier ones had come out as expected."""
     chosen = [_choose_one(choose, selection)]
     later = shorten(options)
     for _ in range(q - 1):
@@ -221,7 +221,7 @@ def _meet(constraints: Constraints, space: ContextSpace, rows: Tensor) -> Tensor
 
 
 def _find_rule(model: LatentGP, rule: str | Rule) -> tuple[LatentGP, Rule]:
-    """The rule of a name, and the model whose candidates are trials of its kind."""
+    """The rule with a given name, and the model that asks its kind of trials."""
     if not isinstance(rule, str):
         check_rule(rule, "``rule``")
         return model, rule

@@ -74,6 +74,11 @@ class TwoStages:
             context = self.context(selection, parameters)
         return selection.space.join(parameters, context.unsqueeze(-2))
 
+    def __repr__(self) -> str:
+        stages = (self.parameters, self.context)
+        names = [getattr(stage, "__name__", repr(stage)) for stage in stages]
+        return f"{type(self).__name__}({', '.join(names)})"
+
 
 #: Rules for pass/fail outcomes.
 BINARY_RULES = RuleTable(

@@ -193,7 +193,7 @@ def concatenate(parts: list[Tensor]) -> Tensor:
     r"""Sets of features in one.
 
     Args:
-        parts: ``... x m`` tensors, which are broadcast but for their last dimension.
+        parts: ``... x m`` tensors, which are broadcast except for their last dimension.
     """
     batch = torch.broadcast_shapes(*[part.shape[:-1] for part in parts])
     return torch.cat([part.expand(*batch, -1) for part in parts], dim=-1)

@@ -2,8 +2,9 @@ r"""
 Finite features of kernels, ``k(z,z') ≈ φ(z)ᵀφ(z')``, for drawing functions from a
 prior.
 
-The features of a composed kernel follow from those of its parts: a context multiplies
-the features of the parameters, a sum joins features, a product multiplies all pairs.
+The features of a composed kernel follow from the features of its parts: a context
+multiplies the features of the parameters, a sum joins features, a product multiplies
+all pairs.
 """
 
 from __future__ import annotations
@@ -213,7 +214,7 @@ def _additive(kernel: AdditiveContextKernel, options: FeatureOptions) -> Feature
 
 
 def _column(kernel: ColumnKernel, options: FeatureOptions) -> Features:
-    """Features of the shared part, and of the own part times those of the column."""
+    """Features of the shared part, and products of the own part's and the column's."""
     columns = torch.arange(options.dim, device="cpu")
     column, rest = (options.select(part.tolist()) for part in kernel.split(columns))
     shared = kernel_features(kernel.shared_kernel, rest)

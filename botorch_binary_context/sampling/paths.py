@@ -195,7 +195,7 @@ def draw_weight_space_paths(
     The two steps of supplement 7.2 of [Fauvel2022contextual]_: latent values at the
     training trials from their approximate posterior, then weights given these values.
     Away from the data the variance is wrong: it is far too small with few features and
-    many trials, and too large where features oscillate between data. That of
+    many trials, and too large where features oscillate between data. The variance of
     :func:`draw_sample_paths` is right.
 
     Args:

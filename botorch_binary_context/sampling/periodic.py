@@ -52,7 +52,7 @@ def series_coefficients(kernel: PeriodicKernel) -> Tensor:
 
 
 def periodic_features(kernel: PeriodicKernel) -> Features:
-    r"""Features of the kernel, the products of those of its columns.
+    r"""Features of the kernel: the products of the features of its columns.
 
     Args:
         kernel: The kernel.

@@ -2,8 +2,8 @@ r"""
 Random features of products of kernels, as few as for a single kernel.
 
 Using all pairs of the factors' features would multiply their numbers. A product of
-stationary kernels has random frequencies that are the sums of those of its factors; a
-kernel of categories multiplies them by a random function of the category.
+stationary kernels has random frequencies that are the sums of its factors' frequencies;
+a kernel of categories multiplies them by a random function of the category.
 """
 
 from __future__ import annotations

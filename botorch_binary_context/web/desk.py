@@ -171,10 +171,10 @@ class Desk:
             trial_id: The id of a pending trial of the client.
             outcome: The outcome.
             details: The arguments "infeasible", "shown", "reaction_time" and "extra" of
-                :meth:`.Logbook.tell`, as far as they are given.
+                :meth:`.Logbook.tell`, if they are given.
 
         Returns:
-            The answered trial.
+            A dictionary with the answered trial under the key "trial".
         """
         self._check_own(client, trial_id)
         self._ahead.give_up(self.experiment)

@@ -25,7 +25,7 @@ class Lab:
     r"""Some experiments and their pages.
 
     Attributes:
-        desks: The experiments by name; the names are those of the files, without
+        desks: The experiments by name; the names are the names of the files, without
             extension.
         files: A folder with stimuli and pages of the experimenter's own, or None.
         ahead: Prepares questions in advance.
@@ -85,13 +85,13 @@ class Lab:
         self.desks[name] = Desk(name, experiment, self.ahead, ending, simulated)
 
     def find(self, name: str) -> Desk:
-        r"""An experiment.
+        r"""Find an experiment by its name.
 
         Args:
             name: Its name.
 
         Returns:
-            Its desk.
+            The desk of the experiment.
         """
         if name not in self.desks:
             raise RefusalError(

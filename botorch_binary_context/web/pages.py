@@ -51,7 +51,7 @@ class Page:
             settings: The settings of the experiment.
 
         Returns:
-            Plain data.
+            A dictionary that can be written as JSON.
         """
         if self.kind == "duel" and settings.feedback.num_sides != 2:
             raise UnsupportedError(
@@ -104,6 +104,6 @@ def default_page(settings: Settings) -> str:
         settings: The settings of the experiment.
 
     Returns:
-        "duel" or "plain".
+        "duel" for experiments with duels, otherwise "plain".
     """
     return "duel" if settings.feedback.num_sides == 2 else "plain"

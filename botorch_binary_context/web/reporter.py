@@ -109,7 +109,7 @@ class Reporter:
 
 
 def _work(connection: Connection) -> None:
-    """Answer requests until the other end is closed, be it by a crash."""
+    """Answer requests until the other end is closed, even if by a crash."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(NICENESS)

@@ -60,7 +60,8 @@ def find_place(
     r"""Bind a socket.
 
     Args:
-        host: The address of a network interface, by default that of this machine alone.
+        host: The address of a network interface, by default one that only this machine
+            can reach.
         port: The port; 0 for any that is free.
         origins: Further origins whose pages may use the JSON interface.
         tokens: A file to keep the tokens in, so that addresses stay the same; by

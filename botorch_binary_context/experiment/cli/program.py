@@ -158,7 +158,7 @@ def _add_beginning(commands: _Commands) -> None:
         help="how several experiments alternate",
     )
     ask = commands.add_scripted("questions.ask", "get the next trial", "journal")
-    ask.add_argument("-n", type=int, help="ask so many trials at once")
+    ask.add_argument("-n", type=int, help="how many trials to get at once")
     _add_values(ask, "--context", "the value of a context that is given")
 
 
@@ -170,7 +170,7 @@ def _add_answers(commands: _Commands) -> None:
     _add_outcome(tell)
     _add_values(tell, "--shown", "what was shown, if it was something else")
     own = commands.add_scripted(
-        "answers.add", "add a trial that was run otherwise", "journal", "outcome"
+        "answers.add", "add a trial that was not asked for", "journal", "outcome"
     )
     own.add_argument("values", nargs="+", metavar="NAME=VALUE", help="what was shown")
     own.add_argument("--unused", action="store_true", help="keep it from the model")
@@ -184,7 +184,7 @@ def _add_answers(commands: _Commands) -> None:
 def _add_outcome(parser: _Parser) -> None:
     parser.add_argument(
         "outcome",
-        help="pass or fail; for duels first or second; or tie, a rating, sure-pass",
+        help="pass or fail, or first or second of a duel; tie, a rating, or sure-pass",
     )
 
 
@@ -193,7 +193,7 @@ def _add_infeasible(parser: _Parser) -> None:
         "--infeasible",
         action="append",
         metavar="NAME",
-        help="what was not feasible beside the answer; of several sides, first or so",
+        help="also report what was not feasible, in a duel on which side (repeatable)",
     )
 
 
@@ -230,7 +230,9 @@ def _add_questions(commands: _Commands) -> None:
     _add_values(
         advice, "--context", "where to predict success; by default at the reference"
     )
-    _add_values(advice, "--at", "other parameters to predict for; for a map, where")
+    _add_values(
+        advice, "--at", "other parameters to predict for, or the place in a map"
+    )
 
 
 def _add_files(commands: _Commands) -> None:
@@ -269,7 +271,7 @@ def _add_server_options(serve: argparse.ArgumentParser) -> None:
     serve.add_argument(
         "--page",
         choices=("eye", "duel", "plain"),
-        help="what participants see; by default duel or plain, by the experiment",
+        help="what participants see; by default duel or plain, as the experiment needs",
     )
     serve.add_argument(
         "--optotypes",
@@ -278,7 +280,7 @@ def _add_server_options(serve: argparse.ArgumentParser) -> None:
         help="what the eye chart shows",
     )
     serve.add_argument(
-        "--size", help="the context that is the size of the letters, in logMAR"
+        "--size", help="the context that sets the letter size, in logMAR"
     )
     serve.add_argument(
         "--files", help="a folder with images, sounds or pages of your own"

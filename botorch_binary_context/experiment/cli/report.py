@@ -69,11 +69,11 @@ def describe_threshold(
     Args:
         name: The name of the context.
         threshold: The median and the ends of the interval, None if out of range.
-        at: The parameters for which it holds, as far as they differ from the
-            recommended ones.
+        at: The parameters for which it holds, where they differ from the recommended
+            ones.
 
     Returns:
-        A line.
+        A line such as "threshold of size: 0.3 (0.2 to 0.4)".
     """
     median, low, high = (
         "out of range" if value is None else f"{value:.4g}"

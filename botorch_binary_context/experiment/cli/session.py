@@ -90,7 +90,7 @@ class Session:
             experiment: The experiment.
 
         Returns:
-            Whether it has.
+            Whether a criterion that was checked is met.
         """
         stop = experiment.settings.stop
         if stop is None or (stop.needs_recommendation and self.num_answers % 5):
@@ -151,7 +151,7 @@ class Session:
 
 
 def _read_words(words: Sequence[str], besides: Sequence[str]) -> list[str]:
-    """Read one of some words, and perhaps more; the end of the input means the last.
+    """Read one of several words, and perhaps more; the end of input means the last.
 
     Args:
         words: The words, each of which can be typed by its first letters.

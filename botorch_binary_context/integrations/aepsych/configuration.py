@@ -54,7 +54,7 @@ class Configuration:
         sections: The values of its keys by section, as texts.
         settings: The settings of the experiment.
         names: The names of all of AEPsych's parameters, in order.
-        fixed: The values of those that never change, by their names.
+        fixed: The values of the parameters that never change, by their names.
         strategies: The names of the strategies, each with its number of trials.
     """
 
@@ -74,7 +74,7 @@ def read_configuration(text: str, seed: int | None = None) -> Configuration:
         seed: The seed of the experiment; by default each draws its own.
 
     Returns:
-        The configuration.
+        The settings of the experiment, and what else the file says.
     """
     sections = _parse(text)
     common = sections.get("common", {})

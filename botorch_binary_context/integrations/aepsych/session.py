@@ -69,7 +69,7 @@ class AEPsychSession:
             config: The text of AEPsych's configuration.
 
         Returns:
-            Its number.
+            The number of the experiment, counted from 0.
         """
         configuration = read_configuration(config, self._seed)
         path = self._path(len(self._strategies))

@@ -367,7 +367,7 @@ class BinaryContextHandler(SavingHandler):
         r"""A quantile of the threshold.
 
         Args:
-            p: The probability, by default that of the median.
+            p: The probability, by default 0.5 for the median.
 
         Returns:
             The value of the context.

@@ -51,7 +51,8 @@ def quest_handler(
         pThreshold: The probability of passing at the threshold.
         nTrials: The number of answers after which to end.
         stopInterval: The largest width of the 5 % to 95 % interval at which to end.
-        beta: The steepness of a simulated person; that of the model is learned.
+        beta: The steepness of a simulated person; the steepness of the model is
+            learned.
         delta: The share of blind answers.
         gamma: The probability of passing by guessing.
         range: The width of the bounds around ``startVal``.
