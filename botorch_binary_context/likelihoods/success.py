@@ -45,9 +45,9 @@ class Step:
 
     def rescale(self, share: Tensor) -> Tensor:
         r"""``a + b share``."""
-        rise = self.rise
-        is_plain = not isinstance(rise, Tensor) and rise == 1.0
-        return share if is_plain else self.lowest + rise * share
+        if isinstance(self.rise, Tensor) or (self.lowest, self.rise) != (0.0, 1.0):
+            return self.lowest + self.rise * share
+        return share
 
 
 class StepLikelihood(RatedLikelihood):

@@ -166,6 +166,14 @@ class TestLogProb:
                 exact = likelihood.log_prob(f.double(), labels.double())
                 assert_all_close(found.double(), exact, rtol=1e-5, atol=1e-6)
 
+    def test_a_guess_rate_that_vanishes_beside_one_still_counts(self) -> None:
+        f = double([-14.0, -8.0])
+        likelihood = ProbitLikelihood(guess_rate=1e-40)
+        expected = 1e-40 + ndtr(f.numpy())
+        np.testing.assert_allclose(likelihood.probability(f), expected, rtol=1e-12)
+        mean = likelihood.expected_probability(f, torch.zeros_like(f))
+        np.testing.assert_allclose(mean, expected, rtol=1e-12)
+
     @given(strategies.tensors(st.floats(-40.0, 40.0), (6,)), strategies.rates())
     def test_labels_exhaust_the_outcomes(
         self, f: Tensor, rates: tuple[float, float]
