@@ -63,6 +63,8 @@ SHARED = ("torch", "gpytorch", "botorch", "mpmath", "scipy.stats")
 #: Replacements that Python refuses, or that only change a type annotation or one
 #: error for another.
 LEFT_OUT = ("BitOr", "BitAnd", "BitXor", "Shift", "_Is", "RemoveDecorator", "Exception")
+#: Arguments of dataclasses and of ``zip`` that only guard against wrong code.
+GUARDS = ("frozen", "strict")
 OPTIONS = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-m", "not slow"]
 PASSED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 
@@ -122,10 +124,12 @@ def list_places(package: Path) -> list[list[Mutant]]:
     return list(places.values())
 
 
-def without_annotations(code: str) -> str:
-    """What the code does: its syntax tree without annotations."""
+def without_guards(code: str) -> str:
+    """What the code does: its syntax tree without annotations and guards."""
     tree = ast.parse(code)
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            node.keywords = [word for word in node.keywords if word.arg not in GUARDS]
         for field in ("annotation", "returns"):
             if hasattr(node, field):
                 setattr(node, field, None)
@@ -143,7 +147,7 @@ def mutate(package: Path, mutant: Mutant) -> str | None:
     if code is None:
         return None
     try:
-        is_same = without_annotations(code) == without_annotations(original)
+        is_same = without_guards(code) == without_guards(original)
     except SyntaxError:
         return None
     return None if is_same else code
