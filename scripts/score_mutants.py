@@ -49,7 +49,8 @@ PACKAGE = "botorch_binary_context"
 COPIED = (PACKAGE, "tests", "pyproject.toml")
 KEPT = ROOT / "build" / "mutants"
 #: The tests that may find an error: those of the three packages, and those that
-#: ``tests/test_mirror.py`` names for the modules that have no test file of their own.
+#: ``tests/test_mirror.py`` names for the modules that have no test file of their own;
+#: information beyond pending trials is tested with the rules.
 TESTS = (
     "likelihoods/test_*.py",
     "inference/test_*.py",
@@ -57,6 +58,7 @@ TESTS = (
     "goals/test_*.py",
     "models/test_best_of_gp.py",
     "models/test_inducing_gp.py",
+    "rules/test_batches.py",
 )
 #: What the forked processes share; importing it is most of the time of a short test.
 SHARED = ("torch", "gpytorch", "botorch", "mpmath", "scipy.stats")

@@ -74,7 +74,7 @@ def test_gradient_in_every_hyperparameter(kind: str) -> None:
     for (name, value), gradient in zip(names.items(), found, strict=True):
 
         def func(changed: Tensor, name: str = name) -> Tensor:
-            return functional_call(loss, {name: changed}, tie_weights=False)
+            return functional_call(loss, {name: changed}, (), tie_weights=False)
 
         expected = finite_difference(func, value.detach())
         assert_near(gradient, expected, atol=1e-11, rtol=1e-7)
@@ -176,7 +176,7 @@ def test_posterior_is_differentiable_in_every_hyperparameter(kind: str) -> None:
     for name, value in posterior.named_parameters():
 
         def func(changed: Tensor, name: str = name) -> Tensor:
-            return functional_call(posterior, {name: changed}, tie_weights=False)
+            return functional_call(posterior, {name: changed}, (), tie_weights=False)
 
         start = value.detach().clone()
         assert_near(jacobian(func, start), finite_difference(func, start), 1e-9)
