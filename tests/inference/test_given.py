@@ -56,6 +56,16 @@ class TestGivenContrasts:
             assert_all_close(given.approximation.weights[i], weights)
         assert means.shape == (3, 4, 1)
 
+    def test_sites_have_the_precision_of_the_noise_and_the_values_as_means(
+        self,
+    ) -> None:
+        model = random_model(BinaryLaplaceGP, 6, 2, (3,))
+        values = uniform(3, 6, seed=1)
+        given = model.with_inference(GivenContrasts(values, NOISE)).eval()
+        precision, shift = given.approximation.as_sites().unbind(dim=-1)
+        assert_all_close(precision, torch.full_like(values, NOISE**-2))
+        assert_all_close(shift / precision, values)
+
     def test_a_mixture_of_all_is_the_true_posterior(self) -> None:
         model, X = random_model(PreferenceLaplaceGP, 5, 2), uniform(4, 2, seed=5)
         draws = model.sample_contrasts(256).values
