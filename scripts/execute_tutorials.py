@@ -24,7 +24,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-TUTORIALS = Path(__file__).parents[1] / "tutorials"
+ROOT = Path(__file__).resolve().parents[1]
+TUTORIALS = ROOT / "tutorials"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
@@ -45,6 +46,10 @@ def execute(notebook: Any) -> None:
         NotebookClient(
             notebook, timeout=None, record_timing=False, resources=resources
         ).execute()
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if "text" in output:  # such as the place of a warning
+                output["text"] = output["text"].replace(f"{ROOT}{os.sep}", "")
 
 
 def main() -> None:

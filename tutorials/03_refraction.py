@@ -189,10 +189,10 @@ ax.set(yscale="log")
 # %% [markdown]
 # **What to see.** The same rule with three surrogates, mean and standard error over the
 # patients. Both untuned ones leave the one that was tuned on another patient far
-# behind. Power vectors are ahead between 15 and 35 letters here, and their worst
-# patient is better off at the end. The study `refraction-steps` shows how much each
-# change matters, with more letters and other rules: there, with this rule, power
-# vectors nearly halve the mean acuity after 150 letters.
+# behind. With so few patients and letters, power vectors make no difference that could
+# be told from chance. The study `refraction-steps` shows how much each change matters,
+# with more letters and other rules: there, with this rule, power vectors nearly halve
+# the mean acuity after 150 letters.
 #
 # ## One examination
 #
