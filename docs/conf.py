@@ -5,11 +5,18 @@ from __future__ import annotations
 import ast
 import base64
 import builtins
+import importlib
+import inspect
 import json
+import pkgutil
 import re
 import shutil
 import tomllib
+import typing
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 DOCS = Path(__file__).parent
@@ -59,6 +66,104 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
 add_module_names = False
+
+# Of a module the reference shows what a package exports in its ``__all__``, the base
+# classes of this, and the types that its signatures mention. Everything else is a
+# helper, even if its name has no underscore.
+
+PACKAGE = "botorch_binary_context"
+WORD = re.compile(r"[A-Za-z]\w*")
+
+
+@cache
+def all_modules() -> list[ModuleType]:
+    """The package and all modules in it."""
+    package = importlib.import_module(PACKAGE)
+    found = pkgutil.walk_packages(package.__path__, f"{PACKAGE}.")
+    return [package, *(importlib.import_module(info.name) for info in found)]
+
+
+def exported_names() -> Iterator[tuple[str, Any]]:
+    """What packages export, and what a module defines that is exported itself."""
+    for package in all_modules():
+        for name in getattr(package, "__all__", ()):
+            value = getattr(package, name)
+            yield name, value
+            if inspect.ismodule(value) and not hasattr(value, "__all__"):
+                for member, defined in vars(value).items():
+                    is_own = getattr(defined, "__module__", None) == value.__name__
+                    if is_own and not member.startswith("_"):
+                        yield member, defined
+
+
+def is_type(value: Any) -> bool:
+    """Whether a value is a class of the package, or a name for a composed type."""
+    if inspect.isclass(value):
+        return value.__module__.partition(".")[0] == PACKAGE
+    return typing.get_origin(value) is not None
+
+
+@cache
+def types_by_name() -> dict[str, list[Any]]:
+    """The types that the modules of the package define."""
+    types: dict[str, list[Any]] = {}
+    for module in all_modules():
+        for name, value in vars(module).items():
+            if is_type(value):
+                types.setdefault(name, []).append(value)
+    return types
+
+
+def annotations_of(value: Any) -> Iterator[Any]:
+    """The annotations of a function, or of the public fields and methods of a class."""
+    if not inspect.isclass(value):
+        yield from getattr(value, "__annotations__", {}).values()
+        return
+    for name, annotation in vars(value).get("__annotations__", {}).items():
+        if not name.startswith("_"):
+            yield annotation
+    for name, member in vars(value).items():
+        if name == "__init__" or not name.startswith("_"):
+            for wrapped in ("fget", "func", "__func__"):  # of properties, class methods
+                member = getattr(member, wrapped, member)
+            if inspect.isfunction(member):
+                yield from annotations_of(member)
+
+
+def mentioned_types(value: Any) -> Iterator[tuple[str, Any]]:
+    """The base classes of a class, and the types that signatures mention."""
+    for base in value.__bases__ if inspect.isclass(value) else ():
+        if is_type(base):
+            yield base.__name__, base
+    if inspect.isclass(value) or inspect.isfunction(value):
+        for annotation in annotations_of(value):
+            for word in WORD.findall(str(annotation)):
+                yield from ((word, found) for found in types_by_name().get(word, ()))
+
+
+@cache
+def public_names() -> dict[str, list[Any]]:
+    """What the reference shows, by name: modules may use a name for several things."""
+    names: dict[str, list[Any]] = {}
+    new = list(exported_names())
+    while new:
+        name, value = new.pop()
+        known = names.setdefault(name, [])
+        if not any(value is other for other in known):
+            known.append(value)
+            new += mentioned_types(value)
+    return names
+
+
+def is_public(name: str, value: Any) -> bool:
+    """Whether the reference shows what a module calls by a name."""
+    return any(value is other for other in public_names().get(name, ()))
+
+
+def skip_helpers(app: Any, what: str, name: str, obj: Any, *rest: Any) -> bool | None:
+    """Leave helpers of a module out; what to show of a class is not decided here."""
+    return True if what == "module" and not is_public(name, obj) else None
+
 
 # Citations. A module's docstring defines the labels of the works that it is based on,
 # and any docstring may cite them. On the site all definitions stand on one page.
@@ -301,6 +406,7 @@ def setup(app: Any) -> None:
     app.connect("source-read", add_tutorials)
     app.connect("source-read", add_citations)
     app.connect("source-read", add_settings)
+    app.connect("autodoc-skip-member", skip_helpers)
     # Napoleon's own step has the priority 500.
     app.connect("autodoc-process-docstring", protect_summary, priority=400)
     app.connect("autodoc-process-docstring", edit_docstring, priority=600)

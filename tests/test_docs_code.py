@@ -2,7 +2,9 @@ r"""The programs on the pages of the documentation run as printed."""
 
 from __future__ import annotations
 
+import importlib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,12 @@ from botorch_binary_context import BINARY_RULES, DUEL_RULES, BinaryGP
 from botorch_binary_context.experiment.cli.program import _make_parser
 
 DOCS = Path(__file__).parents[1] / "docs"
+#: The API pages whose examples run as they are; the others have a test of their own.
+API_PAGES = sorted(
+    path.stem
+    for path in DOCS.glob("api/*.md")
+    if path.stem not in ("index", "ax", "experiment", "web")
+)
 
 
 def run_page(name: str) -> dict[str, Any]:
@@ -83,6 +91,59 @@ def test_goals() -> None:
 
 def test_notes_for_botorch_users() -> None:
     run_page("botorch.md")
+
+
+class TestReference:
+    """The examples at the beginning of the API pages."""
+
+    @pytest.fixture(autouse=True)
+    def clean(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        """A folder for the files of an example, and the random state as before."""
+        monkeypatch.chdir(tmp_path)
+        with torch.random.fork_rng():
+            yield
+
+    @pytest.mark.parametrize("name", API_PAGES)
+    def test_example_runs(self, name: str) -> None:
+        run_page(f"api/{name}.md")
+
+    @pytest.mark.filterwarnings("ignore:TypeDecorator .* will not produce a cache key")
+    def test_ax(self) -> None:
+        pytest.importorskip("ax")
+        names = run_page("api/ax.md")
+        assert set(names["trial"]) == {"size", "gain"}
+
+    def test_server(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """All but the last line, which does not end; it gets what it needs."""
+        pytest.importorskip("starlette")
+        web = importlib.import_module("botorch_binary_context.web")
+        served = []
+        monkeypatch.setattr(web, "serve", lambda *given: served.append(given))
+        run_page("api/experiment.md")
+        names = run_page("api/web.md")
+        names["place"].socket.close()
+        assert served == [(names["lab"], names["place"])]
+        assert "http://127.0.0.1:" in capsys.readouterr().out
+
+    def test_comments_are_true(self, capsys: pytest.CaptureFixture[str]) -> None:
+        trial = run_page("api/context.md")["trial"]
+        assert trial.tolist() == [[0.5, -1.5, -0.75]]
+        chances = run_page("api/likelihoods.md")["chances"]
+        assert 0.5 < chances.min() < chances.max() < 0.98
+        assert run_page("api/sampling.md")["values"].shape == (3, 100)
+        names = run_page("api/functionals.md")
+        assert names["DIFFERENCE"](names["values"]).tolist() == [-2.0, 1.0]
+        assert names["average"](names["values"]).tolist() == [2.0, 4.5]
+        run_page("api/diagnostics.md")
+        printed = capsys.readouterr().out
+        assert "ExpectationPropagation on 20 trials: mean off by " in printed
+
+    def test_recommendation_from_a_simulated_system_is_good(self) -> None:
+        names = run_page("api/problems.md")
+        problem = names["problem"]
+        assert problem.score(names["best"]) > 0.8 * problem.optimal_score
 
 
 def test_cheat_sheet_names_what_exists() -> None:
