@@ -47,7 +47,8 @@ def examine(rule: str, repetitions: int, iterations: int) -> Tensor:
     space = patient.space
     torch.manual_seed(0)
     shape = (repetitions, FIRST_TRIALS, space.dim)
-    first = torch.lerp(*space.bounds, torch.rand(shape, dtype=torch.double))
+    low, high = space.bounds
+    first = torch.lerp(low, high, torch.rand(shape, dtype=torch.double))
     model = psychometric_gp(
         first,
         patient.observe(first),

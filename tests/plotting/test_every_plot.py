@@ -142,8 +142,8 @@ class TestModelIsLeftAlone:
             model = make_model(model_class)
             pairs = zip(every_plot(model), every_plot(model, single), strict=True)
             for plot, other in pairs:
-                lines = [x.get_xydata() for x in plot().lines]
-                others = [x.get_xydata() for x in other().lines]
+                lines = [np.asarray(x.get_xydata()) for x in plot().lines]
+                others = [np.asarray(x.get_xydata()) for x in other().lines]
                 for line, expected in zip(others, lines, strict=True):
                     np.testing.assert_allclose(line, expected, atol=1e-5)
 
