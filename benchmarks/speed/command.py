@@ -53,10 +53,11 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser("speed", help="ratios against peers, one thread")
     parser.add_argument(
         "--parts",
-        nargs="+",
+        nargs="*",
+        metavar="PART",
         choices=list(PARTS),
         default=list(PARTS),
-        help="what to measure, by default everything",
+        help=f"what to measure, by default everything: {', '.join(PARTS)}",
     )
     parser.add_argument(
         "--figure", type=Path, help="where to draw the costs by number of trials"
@@ -64,7 +65,9 @@ def add_command(commands: Any) -> None:
     parser.add_argument(
         "--peer-python",
         type=Path,
-        help="an interpreter with AEPsych or Trieste, to measure them, too",
+        nargs="+",
+        metavar="PATH",
+        help="interpreters with AEPsych and Trieste, to measure them, too",
     )
     parser.set_defaults(run=run)
 

@@ -2,8 +2,8 @@ r"""
 Peers in environments of their own: rows of the table of speeds.
 
 AEPsych and Trieste need other versions of some packages than this project.
-``--peer-python`` names an interpreter that has one of them or both; the same trials are
-sent to it, and the processor times of the same jobs come back.
+``--peer-python`` names an interpreter that has both, or one for each; the same trials
+are sent to it, and the processor times of the same jobs come back.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import math
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -38,15 +38,27 @@ REPEATS = 3
 LONGEST = 900.0  # seconds until we give up on a peer
 
 
-def comparisons(python: Path) -> Iterator[Callable[[], Comparison]]:
+def comparisons(pythons: Sequence[Path]) -> Iterator[Callable[[], Comparison]]:
     r"""The rows of the table, each computed when called.
 
     Args:
-        python: The interpreter of the peers.
+        pythons: The interpreters of the peers, at least one; a peer is measured by the
+            first that has it.
     """
     for package, jobs in JOBS.items():
+        able = (python for python in pythons if _has(python, package))
+        python = next(able, pythons[0])
         for job in jobs:
             yield partial(compare, python, package, job)
+
+
+def _has(python: Path, package: str) -> bool:
+    code = f"import importlib.util as u; raise SystemExit(not u.find_spec({package!r}))"
+    try:
+        done = subprocess.run([str(python), "-c", code], check=False)
+    except OSError:
+        return False
+    return done.returncode == 0
 
 
 def compare(python: Path, package: str, job: str) -> Comparison:

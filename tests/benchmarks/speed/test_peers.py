@@ -18,6 +18,8 @@ def test_a_package_that_is_missing_is_named() -> None:
 
 
 def test_an_interpreter_that_is_missing_is_named() -> None:
+    jobs = peers.comparisons([Path("/no/such/python"), Path(sys.executable)])
+    assert len(list(jobs)) == 3
     answer = peers.ask_peer(Path("/no/such/python"), "aepsych", [[0.5]], [1.0])
     assert "/no/such/python" in answer["missing"]
 
