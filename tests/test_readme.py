@@ -61,7 +61,7 @@ def ranking(study: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("study", "num_rules"), [("fresh-binary", 7), ("duels", 5), ("refraction", 6)]
+    ("study", "num_rules"), [("fresh-binary", 7), ("fresh-duels", 5), ("refraction", 6)]
 )
 def test_scores_beside_the_paper_are_those_of_reports(
     study: str, num_rules: int
@@ -77,7 +77,7 @@ def test_scores_beside_the_paper_are_those_of_reports(
 
 
 @pytest.mark.parametrize(
-    ("study", "column"), [("fresh-binary", 2), ("duels", 5), ("threshold", 2)]
+    ("study", "column"), [("fresh-binary", 2), ("fresh-duels", 2), ("threshold", 2)]
 )
 def test_scores_are_those_of_the_reports(study: str, column: int) -> None:
     (line,) = (x for x in README.read_text().splitlines() if f"results/{study}/" in x)
