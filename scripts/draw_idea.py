@@ -82,7 +82,7 @@ def draw_letters(ax: Any) -> None:
     ax.text(-1.05, 0.08, "misread:\nno news", va="bottom")
     ax.text(1.98, 0.94, "read:\nno news", ha="right", va="top")
     ax.set(xlabel="letter size (logMAR)", ylabel="chance of reading the letter")
-    ax.set_title("Only some letters tell …")
+    ax.set_title("Few letters are informative …")
 
 
 def draw_acuity(ax: Any, acuities: dict[str, Tensor]) -> None:
