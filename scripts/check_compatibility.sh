@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Test the core with the oldest supported packages, and with Python 3.12 and 3.13 where
-# they are installed: `make compat`.
+# they are installed, and run what the docs show of AEPsych: `make compat`.
 #
 # Without a CPU build of PyTorch for them, of the newer Pythons only the syntax and the
 # start of the program are checked; with TORCH=any the build of PyPI is installed, which
-# is gigabytes large. TESTS chooses other tests, such as TESTS=tests/models, and
-# PARTS=newer or PARTS=oldest one half of it.
+# is gigabytes large. TESTS chooses other tests, such as TESTS=tests/models, and PARTS
+# some of the parts: newer, oldest, aepsych.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 python=${1:?usage: check_compatibility.sh PYTHON}
-parts=${PARTS:-newer oldest}
+parts=${PARTS:-newer oldest aepsych}
 tests=${TESTS:-tests/likelihoods tests/inference tests/models tests/rules}
+aepsych=0.8.0
 torch=$(sed -n 's/^torch==//p' constraints.txt)
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1
 
@@ -75,4 +76,13 @@ if [[ $parts == *oldest* ]]; then
   make_environment build/oldest "$python"
   build/oldest/bin/python -m pip install --no-deps -r constraints-oldest.txt
   run_tests build/oldest
+fi
+if [[ $parts == *aepsych* ]]; then
+  make_environment build/aepsych "$python"
+  if build/aepsych/bin/python -m pip install "torch==$torch" "aepsych==$aepsych"; then
+    build/aepsych/bin/python -W ignore scripts/run_aepsych_example.py
+  else
+    echo "AEPsych: it cannot be installed here, its example was not run"
+    [ -z "${REQUIRE_PEERS:-}" ]
+  fi
 fi
