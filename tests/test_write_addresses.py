@@ -1,12 +1,18 @@
-r"""Links of the README that work on PyPI, too."""
+r"""What PyPI shows has the project's address: links of the README, project.urls."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 
-from scripts.make_links_absolute import README, make_links_absolute
+from scripts.write_addresses import (
+    PROJECT,
+    README,
+    add_urls,
+    make_links_absolute,
+)
 
 ADDRESS = "https://example.org/owner/name"
 
@@ -23,7 +29,7 @@ ADDRESS = "https://example.org/owner/name"
     ],
 )
 def test_relative_targets_become_absolute(before: str, after: str) -> None:
-    assert make_links_absolute(before, f"{ADDRESS}/", "v1") == after
+    assert make_links_absolute(before, ADDRESS, "v1") == after
 
 
 def test_no_relative_link_is_left_in_the_readme() -> None:
@@ -32,3 +38,13 @@ def test_no_relative_link_is_left_in_the_readme() -> None:
     targets = re.findall(r"\]\(([^)]+)\)", prose)
     assert len(targets) > 10
     assert all(target.startswith("https://") for target in targets)
+
+
+def test_urls_are_added_and_all_other_settings_stay() -> None:
+    text = PROJECT.read_text(encoding="utf-8")
+    found = tomllib.loads(add_urls(text, ADDRESS, "v1"))
+    urls = found["project"].pop("urls")
+    assert found == tomllib.loads(text)
+    assert urls["Repository"] == ADDRESS
+    assert urls["Changelog"] == f"{ADDRESS}/blob/v1/CHANGELOG.md"
+    assert all(url.startswith(ADDRESS) for url in urls.values())
