@@ -13,6 +13,7 @@ from functools import lru_cache
 
 import torch
 from botorch.exceptions import InputDataError
+from botorch.utils.sampling import draw_sobol_samples
 from torch import Tensor
 
 from botorch_binary_context.checks import describe
@@ -86,7 +87,7 @@ class ContextSpace:
     threshold to learn.
 
     Example:
-        >>> bounds = torch.tensor([[0.0, -4.0, -4.0], [1.0, 4.0, 4.0]])
+        >>> bounds = [[0.0, -4.0, -4.0], [1.0, 4.0, 4.0]]
         >>> space = ContextSpace(bounds, context_dims=[0], reference_context=[1.0])
         >>> space.at_reference(torch.zeros(5, 2))  # 5 x 3, the context set to 1
     """
@@ -98,20 +99,21 @@ class ContextSpace:
 
     def __init__(
         self,
-        bounds: Tensor,
+        bounds: Tensor | Sequence[Sequence[float]],
         context_dims: Sequence[int] = (),
         reference_context: Tensor | Sequence[float] | float = (),
     ) -> None:
         r"""
         Args:
-            bounds: A ``2 x d`` tensor of lower and upper bounds of all columns.
+            bounds: The lower and the upper bounds of all columns: a ``2 x d`` tensor,
+                or two lists, which become a tensor of double precision.
             context_dims: The columns that are context; negative ones count from the
                 end.
             reference_context: The context ``s₀`` in which the system should be good:
                 one number for each context column, in the order of ``context_dims``.
         """
         self.bounds = _check_bounds(bounds)
-        dim = bounds.shape[-1]
+        dim = self.bounds.shape[-1]
         self.context_dims = normalize_context_dims(context_dims, dim)
         self.parameter_dims = tuple(i for i in range(dim) if i not in self.context_dims)
         order = sorted(range(len(context_dims)), key=lambda i: context_dims[i] % dim)
@@ -223,6 +225,18 @@ class ContextSpace:
         """
         return self.join(parameters, self.reference_context)
 
+    def draw_quasi_random(self, n: int, seed: int | None = None) -> Tensor:
+        r"""Trials of a scrambled Sobol sequence, to begin with.
+
+        Args:
+            n: The number of trials.
+            seed: The seed of the scrambling.
+
+        Returns:
+            A ``n x d`` tensor.
+        """
+        return draw_sobol_samples(self.bounds, n=n, q=1, seed=seed).squeeze(-2)
+
     def to(self, other: Tensor) -> ContextSpace:
         r"""The same space with the dtype and the device of a tensor.
 
@@ -246,11 +260,19 @@ class ContextSpace:
         )
 
 
-def _check_bounds(bounds: Tensor) -> Tensor:
-    if not isinstance(bounds, Tensor) or bounds.ndim != 2 or bounds.shape[0] != 2:
-        shape = list(bounds.shape) if isinstance(bounds, Tensor) else type(bounds)
+def _check_bounds(bounds: Tensor | Sequence[Sequence[float]]) -> Tensor:
+    if not isinstance(bounds, Tensor):
+        try:
+            bounds = torch.tensor(bounds, dtype=torch.double)
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            raise InputDataError(
+                "Expected ``bounds`` to be a ``2 x d`` tensor or two lists of numbers, "
+                f"but got {describe(bounds)}."
+            ) from None
+    if bounds.ndim != 2 or bounds.shape[0] != 2:
         raise InputDataError(
-            f"Expected ``bounds`` to be a ``2 x d`` tensor, but got {shape}."
+            "Expected ``bounds`` to be a ``2 x d`` tensor, but got shape "
+            f"{list(bounds.shape)}."
         )
     if not bounds.is_floating_point() or not bool(bounds.isfinite().all()):
         raise InputDataError(

@@ -88,6 +88,20 @@ class TestContextSpace:
                 space.reference_context, torch.tensor([1.5], dtype=dtype)
             )
 
+    def test_bounds_may_be_lists_and_then_have_double_precision(self) -> None:
+        space = ContextSpace([[0, -4], [1, 4]], [0], [0.5])
+        assert torch.equal(space.bounds, double([[0.0, -4.0], [1.0, 4.0]]))
+
+    def test_quasi_random_trials_fill_the_box(self) -> None:
+        space = ContextSpace(double(BOUNDS), [0], [0.5])
+        trials = space.draw_quasi_random(64, seed=0)
+        assert trials.shape == (64, 4)
+        assert torch.equal(trials, space.draw_quasi_random(64, seed=0))
+        low, high = space.bounds
+        shares = ((trials - low) / (high - low) * 4).long()
+        # A quarter of the points of a Sobol sequence is in each quarter of a side.
+        assert all(torch.bincount(s).tolist() == [16] * 4 for s in shares.T)
+
     def test_reference_forms(self) -> None:
         for reference in (0.5, [0.5], (0.5,), torch.tensor(0.5), torch.tensor([0.5])):
             space = ContextSpace(double(BOUNDS), [0], reference)
@@ -222,11 +236,16 @@ class TestContextSpaceErrors:
             ContextSpace(*args)
 
     def test_bounds_shape(self) -> None:
-        message = r"Expected ``bounds`` to be a ``2 x d`` tensor, but got "
+        message = r"Expected ``bounds`` to be a ``2 x d`` tensor, but got shape "
         self.check(message + r"\[3, 4\]", torch.zeros(3, 4))
         self.check(message + r"\[4\]", torch.zeros(4))
         self.check(message + r"\[1, 2, 4\]", torch.zeros(1, 2, 4))
-        self.check(message + ".*list", BOUNDS)
+        self.check(message + r"\[2\]", [0.0, 1.0])
+
+    def test_bounds_that_are_not_numbers(self) -> None:
+        message = "Expected ``bounds`` to be a ``2 x d`` tensor or two lists of numbers"
+        for wrong in (None, "low", [[0.0, 1.0], [1.0]], [["a"], ["b"]]):
+            self.check(message, wrong)
 
     def test_bounds_values(self) -> None:
         message = "Expected ``bounds`` to hold finite floating point numbers, but got "
