@@ -44,7 +44,7 @@ from botorch_binary_context import (
     draw_sample_paths,
     draw_weight_space_paths,
 )
-from botorch_binary_context.sampling.features import FeatureOptions, kernel_features
+from botorch_binary_context.sampling import FeatureOptions, kernel_features
 
 SMOKE_TEST = os.environ.get("SMOKE_TEST")
 torch.set_default_dtype(torch.double)

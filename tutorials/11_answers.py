@@ -48,8 +48,7 @@ from botorch_binary_context import (
     suggest,
     suggest_contest,
 )
-from botorch_binary_context.models import contests
-from botorch_binary_context.models.defaults import duel_covar_module
+from botorch_binary_context.models import contests, duel_covar_module
 from botorch_binary_context.problems import (
     AnsweringProblem,
     RefractionProblem,

@@ -24,6 +24,8 @@ from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.experiment.variables import Context, Real, Value
 from botorch_binary_context.likelihoods.rates import rate_as_float
 
+__all__ = ["QuestPlusExperiment"]
+
 #: The default names of passing and failing.
 OUTCOMES = {"response": ("Yes", "No")}
 

@@ -5,6 +5,10 @@ from botorch_binary_context.models.averaged_gp import AveragedGP
 from botorch_binary_context.models.best_of_gp import BestOfGP, contests
 from botorch_binary_context.models.binary_gp import BinaryGP, BinaryLaplaceGP
 from botorch_binary_context.models.coordinates import CombineParameters
+from botorch_binary_context.models.defaults import (
+    default_covar_module,
+    duel_covar_module,
+)
 from botorch_binary_context.models.functional_values import FunctionalValues
 from botorch_binary_context.models.hyperparameters import draw_hyperparameters
 from botorch_binary_context.models.inducing_gp import InducingGP
@@ -47,7 +51,9 @@ __all__ = [
     "PreferenceLaplaceGP",
     "RatingGP",
     "contests",
+    "default_covar_module",
     "draw_hyperparameters",
+    "duel_covar_module",
     "population_prior",
     "psychometric_gp",
     "should_learn",
