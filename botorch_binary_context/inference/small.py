@@ -19,7 +19,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs  # pyright: ignore
+from scipy.linalg.lapack import dpotrf, dpotrs  # pyright: ignore
 from torch import Tensor
 
 from botorch_binary_context.inference.slopes import Slopes
@@ -450,12 +450,12 @@ def _solve(cholesky: Array, vectors: Array) -> Array:
 
 def _invert(cholesky: Array) -> Array:
     """The inverses of the factored matrices."""
-    inverse = np.empty_like(cholesky, order="C")
-    for i, factor in enumerate(cholesky):
-        half, _ = dpotri(factor, lower=1)  # zeros above its diagonal
-        np.add(half, half.T, out=inverse[i])
-    size = inverse.shape[-1]
-    inverse.reshape(-1, size * size)[:, :: size + 1] *= 0.5
+    number, size, _ = cholesky.shape
+    inverse = np.zeros((number, size, size))
+    inverse.reshape(number, -1)[:, :: size + 1] = 1.0
+    # LAPACK's own inverse uses several threads, which costs more than it gains here.
+    for factor, columns in zip(cholesky, inverse, strict=True):
+        dpotrs(factor, columns.T, lower=1, overwrite_b=1)
     return inverse
 
 
