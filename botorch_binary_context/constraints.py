@@ -163,21 +163,21 @@ class Safety:
     r"""A restriction to trials that are likely to be passed.
 
     People should not fail ten times in a row: a trial is safe if its success
-    probability is at least ``level`` with the given confidence.
+    probability is at least ``probability`` with the given confidence.
 
     Attributes:
-        level: The least success probability.
+        probability: The least success probability.
         confidence: The posterior probability that it is reached.
 
     Example:
-        >>> suggest(model, space, safe=Safety(level=0.6, confidence=0.9))
+        >>> suggest(model, space, safe=Safety(probability=0.6, confidence=0.9))
     """
 
-    level: float
+    probability: float
     confidence: float = 0.9
 
     def __post_init__(self) -> None:
-        for name in ("level", "confidence"):
+        for name in ("probability", "confidence"):
             if not 0.0 < getattr(self, name) < 1.0:
                 raise InputDataError(
                     f"Expected ``{name}`` to be between 0 and 1, but got "
@@ -201,7 +201,7 @@ class Safety:
             )
         mean, variance = model.moments(X)
         lowest = mean - NormalDist().inv_cdf(self.confidence) * variance.sqrt()
-        return lowest - model.likelihood.contrast_at(self.level)
+        return lowest - model.likelihood.contrast_at(self.probability)
 
 
 def hold_column(

@@ -34,13 +34,13 @@ PRIOR_MEAN = 3.678
 class Feasibility:
     r"""A restriction to trials that are likely to be feasible.
 
-    A trial is feasible if each of its rows is, with a probability of at least ``level``
+    A trial is feasible if each of its rows is, with at least this ``probability``
     at the given confidence; so both sides of a duel have to be.
 
     Attributes:
         model: The model of whether rows are feasible, for example of
             :func:`feasibility_gp`.
-        level: The least probability of being feasible.
+        probability: The least probability of being feasible.
         confidence: The posterior probability that it is reached.
 
     Example:
@@ -50,7 +50,7 @@ class Feasibility:
     """
 
     model: LatentGP
-    level: float = 0.5
+    probability: float = 0.5
     confidence: float = 0.5
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class Feasibility:
     @property
     def _rows(self) -> Safety:
         """The same restriction, for one row of a trial."""
-        return Safety(self.level, self.confidence)
+        return Safety(self.probability, self.confidence)
 
     def slack(self, X: Tensor) -> Tensor:
         r"""The margin by which trials are feasible, in units of the model's ``f``.

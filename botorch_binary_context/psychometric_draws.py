@@ -17,7 +17,7 @@ from torch import Tensor
 
 from botorch_binary_context.bands import NUM_SAMPLES, Band
 from botorch_binary_context.context import ContextSpace
-from botorch_binary_context.goals.maps import contrast_at_level
+from botorch_binary_context.goals.maps import contrast_at_probability
 from botorch_binary_context.models.latent_gp import LatentGP
 
 
@@ -103,7 +103,7 @@ def draw_psychometric_functions(
         )
     if parameters is None:
         parameters = space.parameter_bounds[:1, :0].squeeze(0)
-    contrast_at_level(model, None)  # raises unless outcomes are pass/fail
+    contrast_at_probability(model, None)  # raises unless outcomes are pass/fail
     ends = space.context_bounds  # 2 x 1
     with torch.no_grad():
         rows = space.join(parameters.to(ends).unsqueeze(-2), ends)

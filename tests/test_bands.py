@@ -41,8 +41,8 @@ class TestProbabilityBand:
         samples = 0.2 + 0.7 * ndtr(f)
         assert_all_close(band.center, samples.mean(dim=0), atol=5e-3)
         one_deviation = ndtr(torch.tensor(1.0)).item()
-        for bound, level in ((band.low, 1 - one_deviation), (band.high, one_deviation)):
-            assert_all_close(bound, samples.quantile(level, dim=0), atol=5e-3)
+        for bound, share in ((band.low, 1 - one_deviation), (band.high, one_deviation)):
+            assert_all_close(bound, samples.quantile(share, dim=0), atol=5e-3)
 
     def test_duels_have_the_band_of_the_difference(self) -> None:
         model = random_model(PreferenceLaplaceGP, 8, 2)
@@ -93,8 +93,9 @@ class TestThresholdBand:
         first, last = samples.squeeze(-1).unbind(-1)
         assert (first > last).all()
         crossings = 400 * (first - 0.3) / (first - last)
-        level = ndtr(torch.tensor(1.0)).item()
-        for bound, share in zip(band, (0.5, 1 - level, level), strict=True):
+        one_deviation = ndtr(torch.tensor(1.0)).item()
+        shares = (0.5, 1 - one_deviation, one_deviation)
+        for bound, share in zip(band, shares, strict=True):
             assert_all_close(bound, crossings.quantile(share, dim=0), atol=0.5)
 
     def test_between_the_trials(self) -> None:
@@ -105,7 +106,7 @@ class TestThresholdBand:
             coarse = threshold_band(model, self.line(model, 5), 0.0, 0.0).center
         assert_all_close(fine / 400, coarse / 4, atol=1e-9)
 
-    def test_levels_never_reached_have_infinite_thresholds(self) -> None:
+    def test_values_never_reached_have_infinite_thresholds(self) -> None:
         model = self.model()
         line = self.line(model, 5)
         with torch.no_grad():

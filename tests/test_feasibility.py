@@ -78,12 +78,12 @@ def test_confidence_makes_it_stricter() -> None:
 
 def test_nothing_left_and_mistakes() -> None:
     model, never = context_model(BinaryLaplaceGP), feasible_below(-1.0)
-    never = Feasibility(never.model, level=0.9, confidence=0.99)
+    never = Feasibility(never.model, probability=0.9, confidence=0.99)
     with pytest.raises(NoTrialLeftError, match="``feasibility`` to leave trials"):
         suggest(model, SPACE, "bald", QUICK, feasibility=never)
     with pytest.raises(NoTrialLeftError, match="``feasibility`` to leave parameters"):
         recommend(model, SPACE, feasibility=never)
-    with pytest.raises(InputDataError, match="``level`` .* but got 2.0"):
-        Feasibility(never.model, level=2.0)
+    with pytest.raises(InputDataError, match="``probability`` .* but got 2.0"):
+        Feasibility(never.model, probability=2.0)
     with pytest.raises(InputDataError, match="``feasibility`` to be"):
         suggest(model, SPACE, feasibility=Safety(0.5))  # pyright: ignore

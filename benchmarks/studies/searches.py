@@ -206,19 +206,19 @@ def eubo(selection: Selection) -> Criterion:
 
 
 def map_mi(selection: Selection) -> Criterion:
-    """The trial that best shows where a level is crossed."""
+    """The trial that best shows where the threshold is crossed."""
     acqf = GlobalMutualInformation(selection.model, selection.space)
     return _of_trials(selection, acqf, lambda: by_global_information(selection))
 
 
 def map_eavc(selection: Selection) -> Criterion:
-    """The trial that changes the volume below a level most."""
+    """The trial that changes the volume below the threshold most."""
     acqf = ExpectedAbsoluteVolumeChange(selection.model, selection.space)
     return _of_trials(selection, acqf, lambda: by_volume_change(selection))
 
 
 def map_straddle(selection: Selection) -> Criterion:
-    """The trial that is most uncertain near a level."""
+    """The trial that is most uncertain near the threshold."""
     acqf = Straddle(selection.model)
     return _of_trials(selection, acqf, lambda: by_straddling(selection))
 

@@ -141,7 +141,7 @@ def construct_inputs_mutual_information(
 def construct_inputs_level_set(
     model: LatentGP,
     space: ContextSpace,
-    level: float | None = None,
+    probability: float | None = None,
     num_points: int = NUM_POINTS,
     X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def construct_inputs_level_set(
     Args:
         model: The model.
         space: The box of the trials.
-        level: The success probability whose level set is sought.
+        probability: The success probability whose level set is sought.
         num_points: The number of reference points.
         X_pending: The rows of pending trials.
 
@@ -160,7 +160,7 @@ def construct_inputs_level_set(
     return {
         "model": model,
         "space": space,
-        "level": level,
+        "probability": probability,
         "num_points": num_points,
         "X_pending": X_pending,
     }
@@ -169,7 +169,7 @@ def construct_inputs_level_set(
 @acqf_input_constructor(Straddle)
 def construct_inputs_straddle(
     model: LatentGP,
-    level: float | None = None,
+    probability: float | None = None,
     width: float = STRADDLE_WIDTH,
     X_pending: Tensor | None = None,
 ) -> dict[str, Any]:
@@ -177,14 +177,19 @@ def construct_inputs_straddle(
 
     Args:
         model: The model.
-        level: The success probability whose level set is sought.
+        probability: The success probability whose level set is sought.
         width: The weight of the standard deviation.
         X_pending: Pending trials.
 
     Returns:
         A dict mapping the names of arguments to their values.
     """
-    return {"model": model, "level": level, "width": width, "X_pending": X_pending}
+    return {
+        "model": model,
+        "probability": probability,
+        "width": width,
+        "X_pending": X_pending,
+    }
 
 
 @acqf_input_constructor(MaximallyUncertainChallenge)

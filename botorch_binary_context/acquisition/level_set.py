@@ -1,9 +1,9 @@
 r"""
-Acquisition functions that learn where the success probability crosses a level.
+Acquisition functions that learn where the success probability has a given value.
 
 At reference points all over the box, a trial's outcome changes the probability that the
-latent function is below the level. Under a Gaussian posterior these probabilities are
-bivariate normal, with the guess and lapse rates of the trial.
+latent function is below its value on this level set. Under a Gaussian posterior these
+probabilities are bivariate normal, with the guess and lapse rates of the trial.
 
 .. [Letham2022look]
     B. Letham, P. Guan, C. Tymms, E. Bakshy, M. Shvartsman. Look-ahead acquisition
@@ -27,7 +27,7 @@ from botorch_binary_context.acquisition.base import (
 )
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.functionals import VALUE
-from botorch_binary_context.goals.maps import contrast_at_level
+from botorch_binary_context.goals.maps import contrast_at_probability
 from botorch_binary_context.likelihoods import OrdinalLikelihood, ProbitLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.numerics.optim import draw_points
@@ -46,7 +46,7 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
         self,
         model: LatentGP,
         space: ContextSpace,
-        level: float | None = None,
+        probability: float | None = None,
         num_points: int = NUM_POINTS,
         seed: int = 0,
         X_pending: Tensor | None = None,
@@ -55,8 +55,8 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
         Args:
             model: A model of pass/fail outcomes, alone or together with others.
             space: The box of the trials.
-            level: The success probability whose level set is sought, by default halfway
-                between guesses and lapses.
+            probability: The success probability whose level set is sought, by default
+                halfway between guesses and lapses.
             num_points: The number of quasi-random reference points.
             seed: Their seed.
             X_pending: The rows of pending trials.
@@ -68,7 +68,7 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
                 f"but got a {type(self.model.likelihood).__name__}."
             )
         self.space = match_space(space, self.model)
-        self.contrast = contrast_at_level(self.model, level)
+        self.contrast = contrast_at_probability(self.model, probability)
         points = draw_points(self.space.bounds, num_points, seed)
         self.register_buffer("points", points)
         self.set_X_pending(X_pending)
@@ -114,7 +114,7 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
         r"""The value of candidates, given what their outcomes would change.
 
         Args:
-            now: The probability that each reference point is below the level,
+            now: The probability that each reference point is below the threshold,
                 ``batch_shape x 1 x Q``.
             joint: The joint probability of that and of every outcome of the candidate,
                 ``K x batch_shape x T x Q``.
@@ -126,14 +126,14 @@ class LevelSetLookAhead(TrialAcquisitionFunction):
 
 
 class GlobalMutualInformation(LevelSetLookAhead):
-    r"""The information of a trial about which points are below the level (GlobalMI).
+    r"""The information of a trial about what is below the threshold (GlobalMI).
 
     ``Σ_q H(P_q) - Σ_c Z_c H(P_q|c)`` over the reference points ``q``, as an average in
-    nats, where ``P_q`` is the probability of being below the level and ``Z_c`` the
+    nats, where ``P_q`` is the probability of being below the threshold and ``Z_c`` the
     probability of an outcome [Letham2022look]_.
 
     Example:
-        >>> acqf = GlobalMutualInformation(model, space, level=0.75)
+        >>> acqf = GlobalMutualInformation(model, space, probability=0.75)
         >>> acqf(X)  # of b x 1 x d trials
     """
 
@@ -159,13 +159,13 @@ def _entropy(joint: Tensor, probability: Tensor) -> Tensor:
 
 
 class ExpectedAbsoluteVolumeChange(LevelSetLookAhead):
-    r"""How much a trial is expected to change the volume below the level (EAVC).
+    r"""How much a trial is expected to change the volume below the threshold (EAVC).
 
     ``Σ_c Z_c |Σ_q (P_q - P_q|c)|`` over the outcomes ``c``, as a fraction of the box
     [Letham2022look]_.
 
     Example:
-        >>> acqf = ExpectedAbsoluteVolumeChange(model, space, level=0.75)
+        >>> acqf = ExpectedAbsoluteVolumeChange(model, space, probability=0.75)
         >>> acqf(X)  # of b x 1 x d trials
     """
 
@@ -184,37 +184,38 @@ class ExpectedAbsoluteVolumeChange(LevelSetLookAhead):
 
 
 class Straddle(TrialAcquisitionFunction):
-    r"""How well a point straddles the level: ``1.96 σ(z) - |μ(z) - l|``.
+    r"""How well a point straddles the threshold: ``1.96 σ(z) - |μ(z) - l|``.
 
-    The latent function there is uncertain and near the level ``l`` [Bryan2005active]_.
+    The latent function there is uncertain and near ``l``, its value at the threshold
+    [Bryan2005active]_.
 
     Example:
-        >>> acqf = Straddle(model, level=0.75)
+        >>> acqf = Straddle(model, probability=0.75)
         >>> acqf(X)  # of b x 1 x d trials
     """
 
     def __init__(
         self,
         model: LatentGP,
-        level: float | None = None,
+        probability: float | None = None,
         width: float = STRADDLE_WIDTH,
         X_pending: Tensor | None = None,
     ) -> None:
         r"""
         Args:
             model: A model of pass/fail outcomes.
-            level: The success probability whose level set is sought, by default halfway
-                between guesses and lapses.
+            probability: The success probability whose level set is sought, by default
+                halfway between guesses and lapses.
             width: The weight of the standard deviation.
             X_pending: Pending trials, ``n x d``.
         """
         super().__init__(model, functional=VALUE)
-        self.contrast = contrast_at_level(self.model, level)
+        self.contrast = contrast_at_probability(self.model, probability)
         self.width = width
         self.set_X_pending(X_pending)
 
     def evaluate(self, X: Tensor) -> Tensor:
-        r"""How well trials straddle the level.
+        r"""How well trials straddle the threshold.
 
         Args:
             X: ``t x batch_shape x 1 x d`` trials.

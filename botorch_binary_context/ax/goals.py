@@ -28,9 +28,9 @@ _GOALS: dict[str, tuple[type, Sequence[str]]] = {
         (ContextAverage, ("weights",)),
         (AverageSuccess, ("weights",)),
         (WorstContext, ()),
-        (ContextQuantile, ("level",)),
-        (ContextCVaR, ("level",)),
-        (ThresholdMap, ("level",)),
+        (ContextQuantile, ("share",)),
+        (ContextCVaR, ("share",)),
+        (ThresholdMap, ("probability",)),
     )
 }
 

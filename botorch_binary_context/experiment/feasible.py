@@ -15,7 +15,7 @@ from botorch_binary_context.experiment.trial import Trial
 from botorch_binary_context.feasibility import Feasibility, feasibility_gp
 
 # The least probability of being feasible; bad trials are a nuisance to people.
-LEVEL = 0.8
+LEAST_PROBABILITY = 0.8
 
 
 def learn_feasibility(
@@ -50,4 +50,4 @@ def learn_feasibility(
     Y: Tensor = X.new_tensor(labels).unsqueeze(-1)
     snap = None if encoder.is_continuous else Snap(encoder, snap_contexts=True, shown=X)
     model = feasibility_gp(X, Y, encoder.context_space, snap)
-    return Feasibility(model.requires_grad_(False).eval(), LEVEL)
+    return Feasibility(model.requires_grad_(False).eval(), LEAST_PROBABILITY)

@@ -87,8 +87,8 @@ def _panels(experiment: Experiment, model: LatentGP, encoder: Encoder) -> list[P
     is_map = isinstance(goal, ThresholdMap)
     panels: list[Panel] = []
     if numeric and isinstance(goal, ThresholdMap) and encoder.num_contexts == 1:
-        level = goal.level
-        panels.append(lambda ax: _draw_map(ax, model, encoder, numeric, level))
+        probability = goal.probability
+        panels.append(lambda ax: _draw_map(ax, model, encoder, numeric, probability))
     elif numeric and isinstance(goal, Goal):
         panels.append(lambda ax: _draw_goal(ax, model, encoder, numeric, goal))
     elif numeric:
@@ -138,13 +138,13 @@ def _draw_goal(
 
 
 def _draw_map(
-    ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], level: Any
+    ax: Axes, model: LatentGP, encoder: Encoder, dims: Sequence[int], probability: Any
 ) -> None:
     """Draw the threshold over the parameters."""
     view = View(dims, names=encoder.column_names)
     space = encoder.context_space
     # By the Gaussian approximation, which is quick.
-    plot_threshold_map(model, space, level, view, num_samples=None, ax=ax)
+    plot_threshold_map(model, space, probability, view, num_samples=None, ax=ax)
     _use_parameter_units(ax, encoder, dims)
     if len(dims) == 1:
         _use_context_units(ax.yaxis, encoder)

@@ -44,7 +44,7 @@ GOALS: dict[str, Any] = {
 #: Rules that need no parameters to optimize.
 MEASURING_RULES = ("bald", "map-mi", "map-eavc", "map-straddle", "random")
 _WEIGHTED = ("average", AVERAGE_SUCCESS)
-_WITH_LEVEL = ("quantile", "cvar")
+_WITH_SHARE = ("quantile", "cvar")
 # The default number of values along each context, and the maximum number of contexts
 # altogether.
 NUM_POINTS = 5
@@ -66,9 +66,11 @@ class NamedGoal:
             context with levels contributes these.
         weights: The weight of each of ``contexts`` in an average; by default all are
             equal.
-        level: For "quantile", its level from 0 (the worst) to 1; for "cvar", the share
-            of the worst contexts; for "map", the success probability at the threshold,
-            by default halfway between the guess rate and 1 minus the lapse rate.
+        share: For "quantile", the share of the contexts that may be worse, from 0 to 1;
+            for "cvar", the share of the contexts, from the worst, that is averaged
+            over.
+        probability: For "map", the success probability at the threshold, by default
+            halfway between the guess rate and 1 minus the lapse rate.
 
     Example:
         >>> NamedGoal("worst", contexts=[{"noise": 1.0}, {"noise": 3.0}])
@@ -79,19 +81,21 @@ class NamedGoal:
     contexts: Sequence[Mapping[str, Value]] | None = None
     points: int | None = None
     weights: Sequence[float] | None = None
-    level: float | None = None
+    share: float | None = None
+    probability: float | None = None
 
     def __post_init__(self) -> None:
         choose(GOALS, self.kind, "kind")
         given = {
             name: getattr(self, name)
-            for name in ("contexts", "points", "weights", "level")
+            for name in ("contexts", "points", "weights", "share", "probability")
         }
         allowed = {
             "contexts": self.kind != MAP,
             "points": self.kind != MAP and self.contexts is None,
             "weights": self.kind in _WEIGHTED and self.contexts is not None,
-            "level": self.kind in (*_WITH_LEVEL, MAP),
+            "share": self.kind in _WITH_SHARE,
+            "probability": self.kind == MAP,
         }
         for name, value in given.items():
             if value is not None and not allowed[name]:
@@ -113,19 +117,20 @@ class NamedGoal:
         return f"{self.kind!r} with its own contexts" if self.contexts else self.kind
 
     def _check_numbers(self) -> None:
-        level = self.level
         points = self.points
         weights = self.weights
-        if self.kind in _WITH_LEVEL and level is None:
+        if self.kind in _WITH_SHARE and self.share is None:
             raise InputDataError(
-                f"Expected ``level`` of ``goal`` to be a number with {self.kind!r}, "
+                f"Expected ``share`` of ``goal`` to be a number with {self.kind!r}, "
                 "but got none."
             )
-        if level is not None and not (_is_number(level) and 0.0 <= level <= 1.0):
-            raise InputDataError(
-                f"Expected ``level`` of ``goal`` to be from 0 to 1, but got "
-                f"{quote(level)}."
-            )
+        for name in ("share", "probability"):
+            value = getattr(self, name)
+            if value is not None and not (_is_number(value) and 0.0 <= value <= 1.0):
+                raise InputDataError(
+                    f"Expected ``{name}`` of ``goal`` to be from 0 to 1, but got "
+                    f"{quote(value)}."
+                )
         is_whole = isinstance(points, int) and not isinstance(points, bool)
         if points is not None and not (is_whole and 2 <= points <= MAX_CONTEXTS):
             raise InputDataError(
@@ -155,12 +160,12 @@ class NamedGoal:
             encoder: The conversion to the box.
         """
         if self.kind == MAP:
-            return ThresholdMap(self.level)
+            return ThresholdMap(self.probability)
         contexts = self._contexts(encoder)
         kind = GOALS[self.kind]
         if self.kind in _WEIGHTED:
             return kind(contexts, self.weights)
-        return kind(contexts, self.level) if self.level is not None else kind(contexts)
+        return kind(contexts, self.share) if self.share is not None else kind(contexts)
 
     def _contexts(self, encoder: Encoder) -> Tensor:
         """The contexts as rows of the box, ``K x m``."""

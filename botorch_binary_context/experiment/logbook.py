@@ -54,6 +54,7 @@ class Logbook:
             self._content = {**former, **journal.settings()}
             self.feedback: Feedback = make_feedback(self._content.get("feedback"))
             self._content["stop"] = self._former_stop(self._content.get("stop"))
+            self._content["goal"] = _former_goal(self._content.get("goal"))
         except BaseException:
             journal.close()
             raise
@@ -470,6 +471,15 @@ def _check_mapping(name: str, values: Any) -> None:
         raise InputDataError(
             f"Expected ``{name}`` to give values to names, but got {quote(values)}."
         )
+
+
+def _former_goal(table: Any) -> Any:
+    """Rename the level of a goal, as old journals call its share or probability."""
+    if not isinstance(table, Mapping) or "level" not in table:
+        return table
+    rest = {key: value for key, value in table.items() if key != "level"}
+    name = "probability" if table.get("kind") == "map" else "share"
+    return {**rest, name: table["level"]}
 
 
 def _copy(trial: Trial) -> Trial:

@@ -481,6 +481,6 @@ def make_recommendation(
         _encoder=encoder,
         _seed=seed,
         _goal=optimum,
-        _probability=goal.level if isinstance(goal, ThresholdMap) else None,
+        _probability=goal.probability if isinstance(goal, ThresholdMap) else None,
         _feasibility=feasibility,
     )

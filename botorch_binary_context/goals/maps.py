@@ -27,61 +27,65 @@ NUM_STEPS = 201
 
 @dataclass(frozen=True)
 class ThresholdMap:
-    r"""Learn where the success probability crosses a level, at all parameters.
+    r"""Learn where tests are passed with a given probability, at all parameters.
 
     It is a goal without an optimum: rules whose names begin with ``map-`` choose trials
     for it, and :func:`threshold_map` gives the result.
 
     Attributes:
-        level: The success probability, above the guess rate and below ``1 - λ``; by
-            default halfway between them, 0.75 with two alternatives.
+        probability: The success probability, above the guess rate and below ``1 - λ``;
+            by default halfway between them, 0.75 with two alternatives.
 
     Example:
         >>> trial = suggest(model, space, "map-mi", goal=ThresholdMap(0.75))
         >>> band = threshold_map(model, space, 0.75, parameters)
     """
 
-    level: float | None = None
+    probability: float | None = None
 
     def __post_init__(self) -> None:
-        if self.level is not None and not 0.0 < self.level < 1.0:
+        if self.probability is not None and not 0.0 < self.probability < 1.0:
             raise InputDataError(
-                f"Expected ``level`` to be between 0 and 1, but got {self.level}."
+                "Expected ``probability`` to be between 0 and 1, but got "
+                f"{self.probability}."
             )
 
 
-def contrast_at_level(model: LatentGP, level: float | None) -> float:
-    r"""The contrast at which the success probability reaches a level.
+def contrast_at_probability(model: LatentGP, probability: float | None) -> float:
+    r"""The contrast at which tests are passed with a given probability.
 
     Args:
         model: A model of pass/fail outcomes, alone or together with others.
-        level: The level, or None for halfway between guesses and lapses.
+        probability: The success probability, or None for halfway between guesses and
+            lapses.
 
     Returns:
         The contrast, on the scale of the latent function.
     """
     likelihood = success_likelihood(model)
-    return 0.0 if level is None else likelihood.contrast_at(level)
+    return 0.0 if probability is None else likelihood.contrast_at(probability)
 
 
 def threshold_map(
     model: LatentGP,
     space: ContextSpace,
-    level: float | None = None,
+    probability: float | None = None,
     parameters: Tensor | None = None,
     credible: float = 0.9,
     num_samples: int | None = NUM_SAMPLES,
 ) -> Band:
-    r"""The context at which the success probability crosses a level, with intervals.
+    r"""The context at which tests are passed with a given probability, with intervals.
 
     If the latent function only rises, or only falls, along the context, the quantiles
-    of the threshold are where the quantiles of the latent function cross the level.
+    of the threshold are where the quantiles of the latent function cross its value at
+    the threshold.
 
     Args:
         model: A model of pass/fail outcomes, alone or together with others, without
             batch dimensions.
         space: The box of the trials, with one context.
-        level: The success probability, by default halfway between guesses and lapses.
+        probability: The success probability, by default halfway between guesses and
+            lapses.
         parameters: The parameters at which to find the threshold, ``... x (d - m)``;
             not needed if the space has none.
         credible: The probability of each interval.
@@ -107,7 +111,7 @@ def threshold_map(
             f"Expected ``parameters`` to have {len(space.parameter_dims)} columns, but "
             f"got shape {list(parameters.shape)}."
         )
-    contrast = contrast_at_level(model, level)
+    contrast = contrast_at_probability(model, probability)
     with torch.no_grad():
         line, upward = _line(model, space, parameters)
         if num_samples is None:

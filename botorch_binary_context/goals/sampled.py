@@ -235,26 +235,27 @@ class WorstContext(SampledGoal):
 class ContextQuantile(SampledGoal):
     r"""To be good in most contexts: a quantile of ``f(s_k, x)`` over the contexts.
 
-    At a level of 0.1, nine tenths of the contexts are at least as good. The quantile is
+    At a share of 0.1, nine tenths of the contexts are at least as good. The quantile is
     interpolated between contexts.
 
     Example:
-        >>> goal = ContextQuantile(context_grid(space, 11), level=0.1)
+        >>> goal = ContextQuantile(context_grid(space, 11), share=0.1)
     """
 
-    def __init__(self, contexts: Contexts, level: float) -> None:
+    def __init__(self, contexts: Contexts, share: float) -> None:
         r"""
         Args:
             contexts: The contexts, ``K x m``, or ``K`` numbers if there is one context
                 column.
-            level: The level of the quantile, from 0, the worst, to 1, the best.
+            share: The share of the contexts that may be worse, from 0 (the worst
+                counts) to 1 (the best).
         """
         super().__init__(contexts)
-        if not 0.0 <= level <= 1.0:
+        if not 0.0 <= share <= 1.0:
             raise InputDataError(
-                f"Expected ``level`` to be between 0 and 1, but got {level}."
+                f"Expected ``share`` to be between 0 and 1, but got {share}."
             )
-        self.level = level
+        self.share = share
 
     def combine(self, values: Tensor, model: LatentGP) -> Tensor:
         r"""The quantile of the values.
@@ -267,38 +268,39 @@ class ContextQuantile(SampledGoal):
             A ``...`` tensor.
         """
         ordered = values.sort(dim=-1).values
-        position = self.level * (values.shape[-1] - 1)
+        position = self.share * (values.shape[-1] - 1)
         below = int(position)
         above = min(below + 1, values.shape[-1] - 1)
         return torch.lerp(ordered[..., below], ordered[..., above], position - below)
 
     def __repr__(self) -> str:
-        return f"ContextQuantile({self.contexts.tolist()}, level={self.level})"
+        return f"ContextQuantile({self.contexts.tolist()}, share={self.share})"
 
 
 class ContextCVaR(SampledGoal):
     r"""To be good on average over the worst contexts: the conditional value at risk.
 
-    At a level of 0.2 it is the average over the worst fifth of the contexts; at 1 it is
+    At a share of 0.2 it is the average over the worst fifth of the contexts; at 1 it is
     the average over all.
 
     Example:
-        >>> goal = ContextCVaR(context_grid(space, 10), level=0.2)
+        >>> goal = ContextCVaR(context_grid(space, 10), share=0.2)
     """
 
-    def __init__(self, contexts: Contexts, level: float) -> None:
+    def __init__(self, contexts: Contexts, share: float) -> None:
         r"""
         Args:
             contexts: The contexts, ``K x m``, or ``K`` numbers if there is one context
                 column.
-            level: The share of the contexts, above 0 and at most 1.
+            share: The share of the contexts, from the worst, that is averaged over,
+                above 0 and at most 1.
         """
         super().__init__(contexts)
-        if not 0.0 < level <= 1.0:
+        if not 0.0 < share <= 1.0:
             raise InputDataError(
-                f"Expected ``level`` to be above 0 and at most 1, but got {level}."
+                f"Expected ``share`` to be above 0 and at most 1, but got {share}."
             )
-        self.level = level
+        self.share = share
 
     def combine(self, values: Tensor, model: LatentGP) -> Tensor:
         r"""The average of the smallest values.
@@ -313,8 +315,8 @@ class ContextCVaR(SampledGoal):
         number = values.shape[-1]
         before = torch.arange(number, dtype=values.dtype, device=values.device)
         # The last context may count only in part.
-        shares = (self.level * number - before).clamp(0.0, 1.0)
-        return values.sort(dim=-1).values @ (shares / shares.sum())
+        counted = (self.share * number - before).clamp(0.0, 1.0)
+        return values.sort(dim=-1).values @ (counted / counted.sum())
 
     def __repr__(self) -> str:
-        return f"ContextCVaR({self.contexts.tolist()}, level={self.level})"
+        return f"ContextCVaR({self.contexts.tolist()}, share={self.share})"

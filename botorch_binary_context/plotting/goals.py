@@ -119,13 +119,13 @@ def plot_best_setting(
 def plot_threshold_map(
     model: LatentGP,
     space: ContextSpace,
-    level: float | None = None,
+    probability: float | None = None,
     view: View = View(),
     credible: float = 0.9,
     num_samples: int | None = NUM_SAMPLES,
     ax: Axes | None = None,
 ) -> Axes:
-    r"""The context at which the success probability crosses a level.
+    r"""The context at which tests are passed with a given probability.
 
     Along one parameter it is a curve with its credible interval, along two a filled
     contour of the medians.
@@ -133,7 +133,8 @@ def plot_threshold_map(
     Args:
         model: A model that includes pass/fail outcomes, without batch dimensions.
         space: The box of the trials, with one context and at least one parameter.
-        level: The success probability, by default halfway between guesses and lapses.
+        probability: The success probability, by default halfway between guesses and
+            lapses.
         view: What is shown, along one or two parameters: ``dims`` counts the
             parameters. The others are held in the middle of the box by default.
         credible: The probability of each interval.
@@ -142,14 +143,16 @@ def plot_threshold_map(
         ax: The axes to draw on, by default those of a new figure.
 
     Example:
-        >>> ax = plot_threshold_map(model, space, level=0.75)
+        >>> ax = plot_threshold_map(model, space, probability=0.75)
     """
     view.refuse("context", "opponent")
     with evaluating(model, space) as space:
         view = view.with_defaults(resolution=SEARCHED_RESOLUTION)
         cut = cut_along(view, space, space.parameter_dims)
         parameters = space.parameters(cut.trials)
-        band = threshold_map(model, space, level, parameters, credible, num_samples)
+        band = threshold_map(
+            model, space, probability, parameters, credible, num_samples
+        )
     ax = prepare_axes(ax)
     names = column_names(space, view.names)
     low, high = space.context_bounds[:, 0]

@@ -226,31 +226,33 @@ def _move(points: Tensor, bounds: Tensor) -> Tensor:
 
 def by_global_information(selection: Selection) -> Tensor:
     r"""The trial that best shows where the threshold is crossed (GlobalMI)."""
-    acqf = GlobalMutualInformation(selection.model, selection.space, _level(selection))
+    acqf = GlobalMutualInformation(
+        selection.model, selection.space, _probability(selection)
+    )
     return selection.maximize_trial(acqf.evaluate, selection.coarse_options)
 
 
 def by_volume_change(selection: Selection) -> Tensor:
     r"""The trial that changes the volume below the threshold most (EAVC)."""
     acqf = ExpectedAbsoluteVolumeChange(
-        selection.model, selection.space, _level(selection)
+        selection.model, selection.space, _probability(selection)
     )
     return selection.maximize_trial(acqf.evaluate, selection.coarse_options)
 
 
 def by_straddling(selection: Selection) -> Tensor:
     r"""The trial that is most uncertain near the threshold (straddle)."""
-    acqf = Straddle(selection.model, _level(selection))
+    acqf = Straddle(selection.model, _probability(selection))
     # Its maximum is on a kink, which takes many evaluations.
     return selection.maximize_trial(acqf.evaluate, selection.options)
 
 
-def _level(selection: Selection) -> float | None:
+def _probability(selection: Selection) -> float | None:
     goal = selection.goal
     if goal is None:
         return None
     if isinstance(goal, ThresholdMap):
-        return goal.level
+        return goal.probability
     raise UnsupportedError(
         f"Expected ``goal`` to be a ``ThresholdMap`` for this rule, but got {goal!r}."
     )

@@ -84,9 +84,9 @@ SETTINGS: dict[Any, dict[str, Any]] = {
     MomentMatchedKnowledgeGradient: {"num_points": 7, "goal": AVERAGE},
     RefittedKnowledgeGradient: {"num_points": 7},
     SampledKnowledgeGradient: {"num_points": 7},
-    GlobalMutualInformation: {"num_points": 7, "level": 0.7},
-    ExpectedAbsoluteVolumeChange: {"num_points": 7, "level": 0.7},
-    Straddle: {"width": 1.0, "level": 0.7},
+    GlobalMutualInformation: {"num_points": 7, "probability": 0.7},
+    ExpectedAbsoluteVolumeChange: {"num_points": 7, "probability": 0.7},
+    Straddle: {"width": 1.0, "probability": 0.7},
     TargetedInformation: {"X_pending": double([[0.3, 0.4], [0.6, 0.1]])},
     ExpectedBestOption: {"goal": WORST},
 }

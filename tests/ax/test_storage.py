@@ -21,7 +21,7 @@ from botorch_binary_context.ax import recommend
 from tests.ax.clients import make_client, run_readme
 from tests.ax.test_duels import duel_client, run_duels
 
-GOAL = ContextQuantile([0.0, 0.5, 1.0], level=0.25)
+GOAL = ContextQuantile([0.0, 0.5, 1.0], share=0.25)
 
 
 def start(client: Client) -> Client:

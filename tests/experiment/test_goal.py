@@ -21,6 +21,7 @@ from botorch_binary_context.experiment import (
 )
 from botorch_binary_context.experiment.cli import main
 from botorch_binary_context.experiment.figure import draw_experiment
+from botorch_binary_context.experiment.journal import Journal
 from botorch_binary_context.goals import (
     AverageSuccess,
     ContextAverage,
@@ -63,14 +64,14 @@ class TestMake:
         for goal, kind in (
             (NamedGoal("worst", ENDS), WorstContext),
             (NamedGoal("average success", ENDS), AverageSuccess),
-            (NamedGoal("quantile", ENDS, level=0.1), ContextQuantile),
-            (NamedGoal("cvar", ENDS, level=0.5), ContextCVaR),
+            (NamedGoal("quantile", ENDS, share=0.1), ContextQuantile),
+            (NamedGoal("cvar", ENDS, share=0.5), ContextCVaR),
         ):
             made = goal.make(encoder)
             assert isinstance(made, kind)
             torch.testing.assert_close(made.contexts, rows)
-            assert goal.level is None or made.level == goal.level
-        assert NamedGoal("map", level=0.7).make(encoder) == ThresholdMap(0.7)
+            assert goal.share is None or made.share == goal.share
+        assert NamedGoal("map", probability=0.7).make(encoder) == ThresholdMap(0.7)
 
     def test_contexts_by_default_are_levels_or_an_even_grid(self) -> None:
         """Levels where there are some, otherwise evenly on the scale."""
@@ -85,7 +86,7 @@ class TestMake:
     def test_round_trip(self) -> None:
         for goal in (
             NamedGoal("average", ENDS, weights=[1, 3]),
-            NamedGoal("map", level=0.7),
+            NamedGoal("map", probability=0.7),
         ):
             rule = None if goal.kind != "map" else "map-eavc"
             settings = pass_fail(SPACE, goal=goal, rule=rule)
@@ -94,15 +95,42 @@ class TestMake:
         assert Settings.from_dict(pass_fail(SPACE).to_dict()).goal is None
 
 
+@pytest.mark.parametrize(
+    "goal",
+    [
+        NamedGoal("quantile", ENDS, share=0.7),
+        NamedGoal("cvar", points=3, share=0.7),
+        NamedGoal("map", probability=0.7),
+    ],
+)
+def test_goal_with_a_level(tmp_path: Path, goal: NamedGoal) -> None:
+    """Settings of journals from before its share or probability had that name."""
+    settings = pass_fail(SPACE, goal=goal, rule="bald")
+    content = settings.to_dict()
+    rest = {k: v for k, v in content["goal"].items() if v != 0.7}
+    content["goal"] = {**rest, "level": 0.7}
+    path = tmp_path / "journal"
+    Journal.create(path, content).close()
+    assert main(["status", str(path)]) == 0
+    with Experiment.open(path) as experiment:
+        assert experiment.settings == settings
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("given", "message"),
         [
             ({"kind": "best"}, "``kind`` to be one of average, average success"),
-            ({"kind": "quantile"}, "``level`` of ``goal`` to be a number"),
-            ({"kind": "cvar", "level": 2}, "from 0 to 1, but got 2"),
-            ({"kind": "cvar", "level": "a"}, "from 0 to 1, but got 'a'"),
-            ({"kind": "worst", "level": 0.1}, "``level`` of ``goal`` to be left out"),
+            ({"kind": "quantile"}, "``share`` of ``goal`` to be a number"),
+            ({"kind": "cvar", "share": 2}, "from 0 to 1, but got 2"),
+            ({"kind": "cvar", "share": "a"}, "from 0 to 1, but got 'a'"),
+            (
+                {"kind": "map", "probability": 2},
+                "``probability`` .* from 0 to 1, but got 2",
+            ),
+            ({"kind": "worst", "share": 0.1}, "``share`` of ``goal`` to be left out"),
+            ({"kind": "map", "share": 0.1}, "``share`` of ``goal`` to be left out"),
+            ({"kind": "cvar", "probability": 0.1}, "``probability`` .* to be left out"),
             ({"kind": "map", "points": 3}, "``points`` of ``goal`` to be left out"),
             ({"kind": "worst", "points": 1}, "whole number from 2 to 256"),
             ({"kind": "worst", "weights": [1]}, "``weights`` of ``goal`` to be left"),
@@ -184,8 +212,8 @@ def test_recommends_what_is_best_for_the_goal(
     [
         (NamedGoal("average"), "mkg"),
         (NamedGoal("average success"), "ucb99-ald"),
-        (NamedGoal("quantile", level=0.25), "ts-ald"),
-        (NamedGoal("cvar", points=3, level=0.5), "cbkg"),
+        (NamedGoal("quantile", share=0.25), "ts-ald"),
+        (NamedGoal("cvar", points=3, share=0.5), "cbkg"),
     ],
 )
 def test_goals_ask(tmp_path: Path, goal: NamedGoal, rule: str) -> None:
@@ -211,7 +239,7 @@ def test_goals_ask(tmp_path: Path, goal: NamedGoal, rule: str) -> None:
 def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("map") / "ear.journal"
     space = NamedSpace([PITCH], [TONE])
-    settings = pass_fail(space, goal=NamedGoal("map", level=0.8))
+    settings = pass_fail(space, goal=NamedGoal("map", probability=0.8))
     assert settings.rule == "bald"
     with Experiment.create(path, settings) as experiment:
         for level in range(-5, 90, 10):
@@ -231,7 +259,7 @@ class TestMap:
         assert 50.0 < low.median < 75.0
         assert 10.0 < high.median < 35.0
         at = best.success_probability({"level": low.median}, parameters={"pitch": 200})
-        assert abs(at.mean - 0.8) < 0.1  # the level of the goal
+        assert abs(at.mean - 0.8) < 0.1  # the probability of the goal
         distribution = best.threshold_distribution(parameters={"pitch": 200.0})
         assert abs(distribution.quantile(0.5) - low.median) < 3.0
         with pytest.raises(InputDataError, match="for each of .'pitch'., but got"):

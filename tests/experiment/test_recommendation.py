@@ -104,12 +104,12 @@ class TestUncertainty:
         noise = torch.randn(201, 4000, generator=torch.Generator().manual_seed(0))
         draws = posterior.mean.detach() + root @ noise.double()
         gain = 0.1 * 100 ** grid[draws.argmax(dim=0)].flatten()
-        for end, level in zip(best.uncertainty["gain"], (0.05, 0.95), strict=True):
+        for end, share in zip(best.uncertainty["gain"], (0.05, 0.95), strict=True):
             below, not_above = (
                 (gain < end).double().mean(),
                 (gain <= end).double().mean(),
             )
-            assert below - 0.1 < level < not_above + 0.1  # of 64 draws
+            assert below - 0.1 < share < not_above + 0.1  # of 64 draws
 
 
 class TestProbability:
@@ -131,8 +131,8 @@ class TestProbability:
                 latent = posterior.rsample(torch.Size([100_000])).flatten().numpy()
             success = 0.1 + 0.85 * norm.cdf(latent)
             assert estimate.mean == pytest.approx(success.mean(), abs=0.01)
-            for end, level in ((estimate.low, 0.1), (estimate.high, 0.9)):
-                assert end == pytest.approx(np.quantile(success, level), abs=0.04)
+            for end, share in ((estimate.low, 0.1), (estimate.high, 0.9)):
+                assert end == pytest.approx(np.quantile(success, share), abs=0.04)
 
     def test_any_context(self) -> None:
         """Between two levels the prediction is between theirs."""
@@ -140,7 +140,7 @@ class TestProbability:
         values = [best.success_probability({"noise": s}).mean for s in (2.5, 2.7, 4.0)]
         assert values[0] > values[1] > values[2]
 
-    def test_best_is_preferred_to_others_and_level_with_itself(self) -> None:
+    def test_best_is_preferred_to_others_and_even_with_itself(self) -> None:
         best = recommendation(duels())
         other = {"gain": 9.0, "shift": 0.5}
         estimate = best.preference_probability(other)
@@ -149,7 +149,7 @@ class TestProbability:
         same = best.preference_probability(best.parameters, {"noise": 1.0})
         assert same.mean == pytest.approx(0.5)
 
-    def test_refuses_wrong_levels_contexts_and_kinds_of_answers(self) -> None:
+    def test_refuses_wrong_probabilities_contexts_and_kinds_of_answers(self) -> None:
         best = recommendation(pass_fail(), 5)
         for credible in (0.0, 1.0, float("nan")):
             with pytest.raises(
@@ -289,7 +289,7 @@ class TestLoss:
         assert many.mean < few.mean
         assert many.high < few.high
 
-    def test_refuses_units_of_a_log_scale_and_wrong_levels(self) -> None:
+    def test_refuses_units_of_a_log_scale_and_wrong_probabilities(self) -> None:
         best = graded("up", "log", n=5)
         assert best.expected_loss().unit is None
         with pytest.raises(UnsupportedError, match="linear scale, but got 'noise'"):

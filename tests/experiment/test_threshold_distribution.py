@@ -53,9 +53,9 @@ class TestThresholdDistribution:
 def test_of_a_recommendation() -> None:
     """Inside the bounds, it is the distribution that the interval is taken from."""
     best = graded("down", "linear")
-    level = best.success_probability({"noise": 2.5}, credible=1e-9).low
-    found = best.threshold_distribution("noise", level)
-    median, low, high = best.threshold("noise", level, credible=0.3)
+    probability = best.success_probability({"noise": 2.5}, credible=1e-9).low
+    found = best.threshold_distribution("noise", probability)
+    median, low, high = best.threshold("noise", probability, credible=0.3)
     cumulative = np.interp([low, median, high], found.values, found.cumulative)
     below, above = np.diff(cumulative)
     assert below == pytest.approx(above, abs=0.003)

@@ -277,16 +277,16 @@ class TestContexts:
         assert goal.weights == (0.5, 0.2, 0.3)
         assert ContextAverage([0.1, 0.2]).weights == (0.5, 0.5)
 
-    def test_refuses_wrong_weights_levels_contexts_and_models(self) -> None:
+    def test_refuses_wrong_weights_shares_contexts_and_models(self) -> None:
         with pytest.raises(InputDataError, match="``weights`` .* 3 contexts"):
             ContextAverage(CONTEXTS, [1, 2])
         with pytest.raises(InputDataError, match="``weights`` .* but got"):
             AverageSuccess(CONTEXTS, [1, 2, 0])
         with pytest.raises(InputDataError, match="``contexts`` to hold a row"):
             WorstContext([])
-        with pytest.raises(InputDataError, match="``level`` .* but got 1.5"):
+        with pytest.raises(InputDataError, match="``share`` .* but got 1.5"):
             ContextQuantile(CONTEXTS, 1.5)
-        with pytest.raises(InputDataError, match="``level`` .* but got 0"):
+        with pytest.raises(InputDataError, match="``share`` .* but got 0"):
             ContextCVaR(CONTEXTS, 0)
         with pytest.raises(InputDataError, match="``context`` to hold finite"):
             AtContext([float("nan")])

@@ -42,8 +42,8 @@ from tests.goals.problems import (
 from tests.rules.problems import QUICK
 from tests.tensors import double, uniform
 
-LEVEL = 0.6
-LATENT = float(norm.ppf((LEVEL - GUESS) / (1 - GUESS - LAPSE)))
+PROBABILITY = 0.6
+LATENT = float(norm.ppf((PROBABILITY - GUESS) / (1 - GUESS - LAPSE)))
 LOOK_AHEAD = (GlobalMutualInformation, ExpectedAbsoluteVolumeChange)
 
 
@@ -62,7 +62,7 @@ class TestLookAhead:
             pytest.skip("no duels")
         model: Any = make_model(kind)
         model = model.asking(asked) if kind == "mixed" else model
-        acqfs = [make(model, SPACE, LEVEL, num_points=8) for make in LOOK_AHEAD]
+        acqfs = [make(model, SPACE, PROBABILITY, num_points=8) for make in LOOK_AHEAD]
         points = acqfs[0].points
         for trial in candidates(model, 3):
             draws = joint_draws(model, torch.cat([points, trial]), 200_000)
@@ -82,38 +82,40 @@ class TestLookAhead:
     def test_gradient_equals_finite_differences(self, make: Any) -> None:
         model = make_model("outcomes")
         with frozen(model):
-            acqf = make(model, SPACE, LEVEL, num_points=16)
+            acqf = make(model, SPACE, PROBABILITY, num_points=16)
             assert gradcheck(acqf, (candidates(model, 3).requires_grad_(),))
 
     @pytest.mark.parametrize("make", LOOK_AHEAD)
     def test_batch_equals_a_loop(self, make: Any) -> None:
         model = make_model("outcomes", (2, 2))
         X = uniform(4, 2, 2, 1, 3, seed=2)
-        values = make(model, SPACE, LEVEL)(X)
+        values = make(model, SPACE, PROBABILITY)(X)
         assert values.shape == (4, 2, 2)
         for index in ((0, 1), (1, 0)):
-            alone = make(single(model, index), SPACE, LEVEL)(X[(slice(None), *index)])
+            alone = make(single(model, index), SPACE, PROBABILITY)(
+                X[(slice(None), *index)]
+            )
             torch.testing.assert_close(
                 values[(slice(None), *index)], alone, rtol=1e-6, atol=1e-9
             )
 
     def test_information_is_never_negative(self) -> None:
         model = make_model("outcomes")
-        acqf = GlobalMutualInformation(model, SPACE, LEVEL)
+        acqf = GlobalMutualInformation(model, SPACE, PROBABILITY)
         assert (acqf(uniform(200, 1, 3)) > -1e-12).all()
 
-    def test_refuses_duels_and_levels_out_of_reach(self) -> None:
+    def test_refuses_duels_and_probabilities_out_of_reach(self) -> None:
         with pytest.raises(UnsupportedError, match="to have pass/fail outcomes"):
-            GlobalMutualInformation(make_model("duels"), SPACE, LEVEL)
+            GlobalMutualInformation(make_model("duels"), SPACE, PROBABILITY)
         with pytest.raises(InputDataError, match="between 0.25 and 0.95"):
             GlobalMutualInformation(make_model("outcomes"), SPACE, 0.2)
 
 
-def test_straddle_is_the_deviation_less_the_distance_to_the_level() -> None:
+def test_straddle_is_the_deviation_less_the_distance_to_the_threshold() -> None:
     model, X = make_model("outcomes"), uniform(5, 1, 3)
     mean, variance = model.moments(X)
     expected = 1.5 * variance.sqrt() - (mean - LATENT).abs()
-    torch.testing.assert_close(Straddle(model, LEVEL, width=1.5)(X), expected)
+    torch.testing.assert_close(Straddle(model, PROBABILITY, width=1.5)(X), expected)
 
 
 def test_half_way_is_the_default() -> None:
@@ -134,17 +136,17 @@ class TestRules:
     @pytest.mark.parametrize("rule", ["map-mi", "map-eavc", "map-straddle"])
     def test_suggested_trial_beats_two_thousand_others(self, rule: str) -> None:
         model = make_model("outcomes")
-        trial = suggest(model, SPACE, rule, seed=0, goal=ThresholdMap(LEVEL))
+        trial = suggest(model, SPACE, rule, seed=0, goal=ThresholdMap(PROBABILITY))
         if rule == "map-straddle":
-            acqf = Straddle(model, LEVEL)
+            acqf = Straddle(model, PROBABILITY)
         else:
-            acqf = LOOK_AHEAD[rule == "map-eavc"](model, SPACE, LEVEL)
+            acqf = LOOK_AHEAD[rule == "map-eavc"](model, SPACE, PROBABILITY)
         with torch.no_grad():
             assert acqf(trial) > 0.995 * acqf(uniform(2000, 1, 3)).max()
 
     def test_batches_have_their_shape_and_the_given_context(self) -> None:
         model = make_model("outcomes", (2,))
-        goal = ThresholdMap(LEVEL)
+        goal = ThresholdMap(PROBABILITY)
         trials = suggest(model, SPACE, "map-mi", QUICK, seed=0, q=2, goal=goal)
         assert trials.shape == (2, 2, 3)
         given = suggest(model, SPACE, "map-mi", QUICK, goal=goal, context=0.4)
@@ -156,7 +158,7 @@ class TestRules:
             suggest(model, SPACE, "ucb-ald", goal=ThresholdMap())
         with pytest.raises(UnsupportedError, match="a ``ThresholdMap`` for this rule"):
             suggest(model, SPACE, "map-mi", goal=WorstContext([0.1, 0.2]))
-        with pytest.raises(InputDataError, match="``level`` .* but got 1.5"):
+        with pytest.raises(InputDataError, match="``probability`` .* but got 1.5"):
             ThresholdMap(1.5)
 
 
@@ -217,11 +219,11 @@ class TestThresholdMap:
         model = make_model("outcomes")
         two = ContextSpace(SPACE.bounds, [0, 1], [0.5, 0.5])
         with pytest.raises(InputDataError, match="one context, .* but got 2"):
-            threshold_map(model, two, LEVEL)
+            threshold_map(model, two, PROBABILITY)
         with pytest.raises(InputDataError, match="``parameters`` to have 2 columns"):
-            threshold_map(model, SPACE, LEVEL)
+            threshold_map(model, SPACE, PROBABILITY)
         with pytest.raises(UnsupportedError, match="pass/fail outcomes"):
-            threshold_map(make_model("duels"), SPACE, LEVEL, uniform(1, 2))
+            threshold_map(make_model("duels"), SPACE, PROBABILITY, uniform(1, 2))
 
 
 @every_kind
@@ -229,7 +231,7 @@ def test_map_of_any_kind(kind: str) -> None:
     if kind == "duels":
         pytest.skip("no thresholds")
     band = threshold_map(
-        make_model(kind), SPACE, LEVEL, uniform(4, 5, 2), num_samples=64
+        make_model(kind), SPACE, PROBABILITY, uniform(4, 5, 2), num_samples=64
     )
     assert band.center.shape == band.low.shape == (4, 5)
 

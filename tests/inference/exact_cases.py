@@ -150,7 +150,7 @@ ROWS = double([[0.1], [0.35], [0.6], [0.8]])
 LENGTHSCALE = 0.4
 
 
-LEVELS = double([0.05, 0.5, 0.9])
+SHARES = double([0.05, 0.5, 0.9])
 
 
 @dataclass(frozen=True)
@@ -189,17 +189,17 @@ class Mixture:
         scale = np.sqrt(1 + np.diag(self.covariance))[:, None]
         return guess + (1 - guess - lapse) * ndtr(self.means / scale) @ self.weights
 
-    def quantiles(self, levels: Sequence[float]) -> Array:
-        """``len(levels) x q``, where the distribution function has these values."""
+    def quantiles(self, shares: Sequence[float]) -> Array:
+        """``len(shares) x q``, where the distribution function has these values."""
         sd = np.sqrt(np.diag(self.covariance))
 
-        def quantile(level: float, i: int) -> float:
+        def quantile(share: float, i: int) -> float:
             def excess(x: float) -> float:
-                return ndtr((x - self.means[i]) / sd[i]) @ self.weights - level
+                return ndtr((x - self.means[i]) / sd[i]) @ self.weights - share
 
             return brentq(excess, -100.0, 100.0, xtol=1e-10)  # pyright: ignore
 
-        return np.array([[quantile(p, i) for i in range(len(sd))] for p in levels])
+        return np.array([[quantile(p, i) for i in range(len(sd))] for p in shares])
 
 
 @dataclass(frozen=True)

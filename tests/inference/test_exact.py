@@ -21,9 +21,9 @@ from tests.inference.exact_cases import (
     BY_NAME,
     GUESSES,
     LARGEST_Z,
-    LEVELS,
     ROWS,
     SETTINGS,
+    SHARES,
     Setting,
     array,
     assert_agree,
@@ -98,31 +98,31 @@ settings_with_quantiles = pytest.mark.parametrize(
 class TestQuantiles:
     def test_latent_quantiles_equal_those_of_a_grid(self, setting: Setting) -> None:
         posterior = setting.model().exact_posterior(ROWS)
-        found, error = posterior.quantile(LEVELS), posterior.quantile_error(LEVELS)
+        found, error = posterior.quantile(SHARES), posterior.quantile_error(SHARES)
         assert found.shape == error.shape == (3, 4, 1)
-        assert_agree(found, error, setting.exact.quantiles(LEVELS.tolist()))
+        assert_agree(found, error, setting.exact.quantiles(SHARES.tolist()))
 
     def test_probability_quantiles_equal_those_of_a_grid(
         self, setting: Setting
     ) -> None:
         # The link is monotone, with this slope.
         posterior = setting.model().exact_posterior(ROWS)
-        found = array(posterior.probability_quantile(LEVELS))
-        exact = setting.exact.of(setting.contrast).quantiles(LEVELS.tolist())
+        found = array(posterior.probability_quantile(SHARES))
+        exact = setting.exact.of(setting.contrast).quantiles(SHARES.tolist())
         guess, lapse = setting.asked_rates
         expected = guess + (1 - guess - lapse) * ndtr(exact)
-        error = array(posterior.contrasts().quantile_error(LEVELS)) * norm.pdf(exact)
+        error = array(posterior.contrasts().quantile_error(SHARES)) * norm.pdf(exact)
         assert found.shape == expected.shape
         assert (np.abs(found - expected) < LARGEST_Z * error).all()
 
     def test_inverts_the_distribution_function(self, setting: Setting) -> None:
         posterior = setting.model().exact_posterior(ROWS, num_samples=256)
-        levels = double([1e-6, 0.01, 0.3, 0.5, 0.999])
-        found = array(posterior.quantile(levels))[:, None]
+        shares = double([1e-6, 0.01, 0.3, 0.5, 0.999])
+        found = array(posterior.quantile(shares))[:, None]
         means = posterior.means.detach().numpy()
         sd = np.sqrt(np.diag(posterior.covariance.detach()))
         reached = ndtr((found - means) / sd).mean(axis=1)
-        np.testing.assert_allclose(reached, levels[:, None].expand(5, 4), atol=1e-9)
+        np.testing.assert_allclose(reached, shares[:, None].expand(5, 4), atol=1e-9)
 
 
 class TestQuantilesOfTrials:
@@ -133,16 +133,16 @@ class TestQuantilesOfTrials:
 
     def test_quantiles_are_those_of_the_draws(self) -> None:
         posterior = self.model.exact_posterior(self.X)
-        expected = np.quantile(posterior.means.detach().numpy(), LEVELS, axis=0)
+        expected = np.quantile(posterior.means.detach().numpy(), SHARES, axis=0)
         np.testing.assert_allclose(
-            array(posterior.quantile(LEVELS)), expected, atol=0.01
+            array(posterior.quantile(SHARES)), expected, atol=0.01
         )
 
     def test_error_is_like_that_of_a_row_close_by(self) -> None:
         # That of a row close by, where the density is smooth.
         posterior = self.model.exact_posterior(self.X)
         near = self.model.exact_posterior(self.X + 0.02)
-        found, expected = (array(p.quantile_error(LEVELS)) for p in (posterior, near))
+        found, expected = (array(p.quantile_error(SHARES)) for p in (posterior, near))
         np.testing.assert_allclose(found, expected, rtol=0.5)
 
 
@@ -155,11 +155,11 @@ class TestWithoutData:
         posterior = self.setting.model().exact_posterior(ROWS)
         np.testing.assert_allclose(array(posterior.mean), 0.7)
         np.testing.assert_allclose(array(posterior.variance), 2.5)
-        expected = norm.ppf(LEVELS.numpy(), 0.7, 2.5**0.5)[:, None].repeat(4, 1)
-        np.testing.assert_allclose(array(posterior.quantile(LEVELS)), expected)
+        expected = norm.ppf(SHARES.numpy(), 0.7, 2.5**0.5)[:, None].repeat(4, 1)
+        np.testing.assert_allclose(array(posterior.quantile(SHARES)), expected)
         probability = 0.25 + 0.7 * ndtr(0.7 / 3.5**0.5)
         np.testing.assert_allclose(array(posterior.probability), probability)
-        quantiles = array(posterior.probability_quantile(LEVELS))
+        quantiles = array(posterior.probability_quantile(SHARES))
         np.testing.assert_allclose(quantiles, 0.25 + 0.7 * ndtr(expected))
         for name in ("mean_error", "variance_error", "probability_error"):
             np.testing.assert_allclose(array(getattr(posterior, name)), 0, atol=1e-12)

@@ -36,9 +36,9 @@ from tests.inference.exact_cases import (
     BY_NAME,
     GUESSES,
     LARGEST_Z,
-    LEVELS,
     ROWS,
     SETTINGS,
+    SHARES,
     array,
     assert_agree,
     assert_equals_grid,
@@ -102,7 +102,7 @@ class TestSamples:
                     assert posterior.rsample().shape == (1, *shape)
                     samples = posterior.rsample(torch.Size([2, 7]))
                     assert samples.shape == (2, 7, *shape)
-                    quantile = posterior.quantile(LEVELS)
+                    quantile = posterior.quantile(SHARES)
                     assert quantile.shape == (3, *shape)
 
     def test_one_sample(self) -> None:
@@ -163,7 +163,7 @@ class TestSamples:
                 return posterior(X).rsample(torch.Size([3]))
 
         def quantile(X: Tensor) -> Tensor:
-            return posterior(X).quantile(LEVELS)
+            return posterior(X).quantile(SHARES)
 
         functions = [
             lambda X: posterior(X).mean,
@@ -187,7 +187,7 @@ class TestSamples:
                 model.exact_posterior(uniform(4, 2, seed=3), num_samples=64)
                 model = model.condition_on_observations(X, Y)
                 posterior = model.exact_posterior(uniform(4, 2, seed=3), num_samples=64)
-                posterior.quantile_error(LEVELS)
+                posterior.quantile_error(SHARES)
                 posterior.rsample(torch.Size([3]))
 
     def test_refuses_rows_of_another_shape(self) -> None:
@@ -222,8 +222,8 @@ class TestStatedErrors:
         model = model.with_inference(ExpectationPropagation())
         draws = [model.exact_posterior(self.X, 256, seed) for seed in range(SEEDS)]
         assert_right_errors(draws)
-        found = np.stack([array(draw.quantile(LEVELS)) for draw in draws])
-        stated = np.stack([array(draw.quantile_error(LEVELS)) for draw in draws])
+        found = np.stack([array(draw.quantile(SHARES)) for draw in draws])
+        stated = np.stack([array(draw.quantile_error(SHARES)) for draw in draws])
         ratio = found.std(axis=0, ddof=1) / np.sqrt((stated**2).mean(axis=0))
         assert ERROR_RANGE[0] < ratio.min() < ratio.max() < ERROR_RANGE[1], ratio
 

@@ -22,9 +22,9 @@ def test_uniform_in_a_small_ball() -> None:
     ends = walk(is_within, center.expand(2000, -1), bounds, num_steps=16)
     assert is_within(ends).all()
     share = ((ends - center).norm(dim=-1) / radius) ** 3
-    levels = torch.linspace(0.1, 0.9, 9, dtype=torch.double)
-    found = (share.unsqueeze(-1) <= levels).double().mean(dim=0)
-    torch.testing.assert_close(found, levels, rtol=0, atol=0.04)
+    expected = torch.linspace(0.1, 0.9, 9, dtype=torch.double)
+    found = (share.unsqueeze(-1) <= expected).double().mean(dim=0)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0.04)
 
 
 def test_two_parts_and_the_box() -> None:

@@ -123,8 +123,8 @@ class TestMistakes:
         with pytest.raises(NoTrialLeftError, match="``constraints`` to leave trials"):
             suggest(model, WIDE, constraints=impossible)
 
-    def test_refuses_wrong_levels_and_safety_of_duels(self) -> None:
-        with pytest.raises(InputDataError, match="``level`` .* but got 1.0"):
+    def test_refuses_wrong_probabilities_and_safety_of_duels(self) -> None:
+        with pytest.raises(InputDataError, match="``probability`` .* but got 1.0"):
             Safety(1.0)
         with pytest.raises(InputDataError, match="``confidence`` .* but got 0.0"):
             Safety(0.5, 0.0)

@@ -87,7 +87,7 @@ def test_pending_contests_and_feasible_settings(rule: str):
     # Whatever is shown first beside the best could not be tested.
     rows = first[0, 1:].repeat(4, 1)
     bad = feasibility_gp(rows, torch.zeros(len(rows), 1).to(rows), SPACE)
-    feasible = Feasibility(bad.eval(), level=0.5)
+    feasible = Feasibility(bad.eval(), probability=0.5)
     assert bool((feasible.slack(first) < 0).any())
     other = suggest_contest(model, SPACE, 3, rule=rule, feasibility=feasible)
     assert bool((feasible.slack(other) >= 0).all())

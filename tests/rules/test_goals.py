@@ -85,8 +85,8 @@ class TestNonlinearGoals:
 
     GOALS: tuple[Goal, ...] = (
         AverageSuccess([0.2, 0.9]),
-        ContextQuantile([0.2, 0.5, 0.9], level=0.3),
-        ContextCVaR([0.2, 0.5, 0.9], level=0.5),
+        ContextQuantile([0.2, 0.5, 0.9], share=0.3),
+        ContextCVaR([0.2, 0.5, 0.9], share=0.5),
     )
 
     @pytest.mark.parametrize(

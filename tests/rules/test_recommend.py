@@ -158,8 +158,8 @@ class TestThompsonSampling:
     def assert_same_distribution(self, draws: Tensor, reference: Tensor) -> None:
         """A chi-square test at the level 1e-4; both ends of the box are bins."""
         inside = reference[(reference > 0) & (reference < 1)]
-        levels = torch.linspace(0, 1, self.num_bins - 1).double()[1:-1]
-        cuts = torch.cat([double([1e-3]), inside.quantile(levels), double([1 - 1e-3])])
+        shares = torch.linspace(0, 1, self.num_bins - 1).double()[1:-1]
+        cuts = torch.cat([double([1e-3]), inside.quantile(shares), double([1 - 1e-3])])
         count = torch.bucketize(draws.contiguous(), cuts).bincount(
             minlength=self.num_bins
         )

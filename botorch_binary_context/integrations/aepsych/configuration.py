@@ -23,8 +23,8 @@ from botorch_binary_context.experiment.space import NamedSpace
 from botorch_binary_context.experiment.stopping import Stop
 from botorch_binary_context.experiment.variables import Context, Integer, Real, Value
 
-#: The rules that replace acquisition functions that learn about a level; others are
-#: replaced by the default rule, which looks for the maximum.
+#: The rules that replace acquisition functions that learn about a threshold; others
+#: are replaced by the default rule, which looks for the maximum.
 RULES = {
     "EAVC": "map-eavc",
     "GlobalMI": "map-mi",

@@ -23,16 +23,16 @@ def root(tmp_path: Path) -> Path:
 def add(
     root: Path,
     study: str,
-    levels: dict[str, float],
+    means: dict[str, float],
     functions: tuple[str, ...] = FUNCTIONS,
     seeds: int = 20,
 ) -> None:
-    """Results of rules around a level of the score each."""
-    for rule, level in levels.items():
+    """Results of rules around a mean of the score each."""
+    for rule, mean in means.items():
         for function in functions:
             task = make_task(study, function, rule, seeds=seeds, iterations=4)
             path = store.result_path(root / study, function, rule)
-            store.save(fake_results(task, level), path)
+            store.save(fake_results(task, mean), path)
 
 
 def test_only_what_both_have(root: Path) -> None:
