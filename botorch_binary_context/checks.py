@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ DTYPES = (torch.float32, torch.float64)
 # The largest seed that torch accepts.
 MAX_SEED = 2**63 - 1
 MAX_COUNT = 10**6
+#: Which way a context goes as tests become harder.
+DIRECTIONS = ("up", "down")
 
 
 def check_kind(name: str, value: Any, kind: type) -> None:
@@ -108,6 +111,38 @@ def _whole(value: Any) -> int | None:
         return None if isinstance(value, bool) else operator.index(value)
     except TypeError:
         return None
+
+
+def is_direction(value: Any) -> TypeGuard[str]:
+    r"""Whether a value is "up" or "down".
+
+    Args:
+        value: Any value.
+    """
+    return isinstance(value, str) and value in DIRECTIONS
+
+
+def to_directions(harder: Any, num_contexts: int) -> tuple[str, ...]:
+    r"""Which way tests become harder, for each context.
+
+    Args:
+        harder: "up" or "down" for all contexts, or a sequence with one of them for
+            each.
+        num_contexts: The number of contexts.
+
+    Returns:
+        "up" or "down" for each context.
+    """
+    if is_direction(harder):
+        return (harder,) * num_contexts
+    is_list = isinstance(harder, Sequence) and not isinstance(harder, str)
+    if is_list and len(harder) == num_contexts and all(map(is_direction, harder)):
+        return tuple(harder)
+    lists = f", or a list with one of them for each of the {num_contexts} contexts"
+    raise InputDataError(
+        f"Expected ``harder`` to be 'up' or 'down'{lists if num_contexts > 1 else ''}, "
+        f"but got {describe(harder)}."
+    )
 
 
 def check_tensor(name: str, value: Any) -> None:

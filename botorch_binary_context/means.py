@@ -14,11 +14,12 @@ from gpytorch.means import Mean
 from gpytorch.priors import Prior
 from torch import Tensor
 
+from botorch_binary_context.checks import to_directions
 from botorch_binary_context.context import normalize_context_dims, take_columns
 
 
 class LinearContextMean(Mean):
-    r"""``m(s,x) = ±aᵀs`` with ``a > 0``: tests become easier or harder with ``s``.
+    r"""``m(s,x) = Σᵢ ±aᵢsᵢ`` with ``aᵢ > 0``: tests become easier or harder with ``s``.
 
     The kernel ``θ s s' + k(x,x')`` alone leaves open which way a context goes. Where
     that is known, as for the size of a letter, this mean says so; ``θ`` is then the
@@ -27,8 +28,13 @@ class LinearContextMean(Mean):
     Example:
         >>> mean = LinearContextMean(context_dims=[0], slope=5.0)
         >>> model = BinaryLaplaceGP(train_X, train_Y, mean_module=mean)
+
+    Attributes:
+        signs: Of the slopes: 1 for each context that goes down as tests become harder,
+            -1 for each that goes up.
     """
 
+    signs: Tensor
     raw_slope: torch.nn.Parameter
     raw_slope_constraint: Interval
 
@@ -37,7 +43,7 @@ class LinearContextMean(Mean):
         context_dims: Sequence[int],
         slope: float = 1.0,
         slope_prior: Prior | None = None,
-        falling: bool = False,
+        harder: str | Sequence[str] = "down",
         batch_shape: torch.Size = torch.Size(),  # noqa: B008
     ) -> None:
         r"""
@@ -45,8 +51,10 @@ class LinearContextMean(Mean):
             context_dims: The context columns; negative ones count from the end.
             slope: The initial value of the slopes.
             slope_prior: A prior of the slopes.
-            falling: Whether the mean falls as the context rises, because tests become
-                harder.
+            harder: "up" if tests become harder as the contexts go up, so that the mean
+                falls, "down" if they become harder as the contexts go down; or a
+                sequence with one of them for each context, in the order of
+                ``context_dims``.
             batch_shape: The batch shape of the model.
         """
         super().__init__()
@@ -57,9 +65,12 @@ class LinearContextMean(Mean):
         if not slope > 0.0:
             raise InputDataError(f"Expected ``slope`` to be positive, but got {slope}.")
         self.context_dims = tuple(int(i) for i in context_dims)
-        self.sign = -1.0 if falling else 1.0
-        shape = (*batch_shape, len(self.context_dims))
+        m = len(self.context_dims)
+        signs = [-1.0 if way == "up" else 1.0 for way in to_directions(harder, m)]
+        shape = (*batch_shape, m)
         device = torch.get_default_device()
+        signs = torch.tensor(signs, device=device)
+        self.register_buffer("signs", signs, persistent=False)
         self.register_parameter(
             "raw_slope", torch.nn.Parameter(torch.zeros(shape, device=device))
         )
@@ -70,7 +81,7 @@ class LinearContextMean(Mean):
 
     @property
     def slope(self) -> Tensor:
-        r"""``a``, of shape ``batch_shape x m``."""
+        r"""``a``, of shape ``batch_shape x m``, in the order of ``context_dims``."""
         return self.raw_slope_constraint.transform(self.raw_slope)
 
     @slope.setter
@@ -90,9 +101,10 @@ class LinearContextMean(Mean):
         Returns:
             A ``... x batch_shape x q`` tensor.
         """
-        columns = normalize_context_dims(self.context_dims, x.shape[-1])
-        effects = take_columns(x, columns) * self.slope.unsqueeze(-2)
-        return self.sign * effects.sum(dim=-1)
+        dim = x.shape[-1]
+        normalize_context_dims(self.context_dims, dim)  # raises unless x has them
+        contexts = take_columns(x, [i % dim for i in self.context_dims])
+        return (contexts * (self.signs * self.slope).unsqueeze(-2)).sum(dim=-1)
 
 
 def _get_slope(mean: LinearContextMean) -> Tensor:

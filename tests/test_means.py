@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import copy
+import re
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 import torch
@@ -37,8 +40,36 @@ class TestLinearContextMean:
         assert_all_close(mean(X), 2 * (X[..., 0] + X[..., 4]))
         mean.slope = double([1.0, 3.0])
         assert_all_close(mean(X), X[..., 0] + 3 * X[..., 4])
-        falling = LinearContextMean([0], slope=2.0, falling=True).double()
-        assert_all_close(falling(X), -2 * X[..., 0])
+
+    @pytest.mark.parametrize(
+        ("harder", "signs"),
+        [
+            ("up", [-1.0, -1.0]),
+            ("down", [1.0, 1.0]),
+            (["up", "up"], [-1.0, -1.0]),
+            (["up", "down"], [-1.0, 1.0]),
+            (("down", "up"), [1.0, -1.0]),
+        ],
+    )
+    @pytest.mark.parametrize("dims", [(0, 2), (2, 0), (-1, 1)])
+    def test_each_context_has_its_direction(
+        self, harder: str | Sequence[str], signs: list[float], dims: tuple[int, int]
+    ) -> None:
+        """In the order of ``context_dims``, as the slopes."""
+        X = uniform(3, 4, 3)
+        mean = LinearContextMean(dims, harder=harder).double()
+        mean.slope = double([2.0, 5.0])
+        first, second = (X[..., i] for i in dims)
+        assert_all_close(mean(X), signs[0] * 2 * first + signs[1] * 5 * second)
+
+    def test_directions_of_a_batch(self) -> None:
+        mean = LinearContextMean(
+            [0, 1], harder=["down", "up"], batch_shape=torch.Size([3])
+        ).double()
+        a = 1 + uniform(3, 2, seed=1)
+        mean.slope = a
+        X = uniform(2, 3, 4, 2)
+        assert_all_close(mean(X), a[:, :1] * X[..., 0] - a[:, 1:] * X[..., 1])
 
     def test_batch_has_a_slope_for_each_element(self) -> None:
         mean = LinearContextMean([1], batch_shape=torch.Size([3])).double()
@@ -90,11 +121,13 @@ class TestLinearContextMean:
             assert_all_close(paths(test_X).mean(dim=0), expected, atol=0.1)
 
     def test_copies_and_state(self) -> None:
-        mean = LinearContextMean([0], slope=3.0).double()
-        other = LinearContextMean([0]).double()
+        mean = LinearContextMean([0], slope=3.0, harder="up").double()
+        other = LinearContextMean([0], harder="up").double()
         other.load_state_dict(mean.state_dict())
+        X = uniform(4, 1)
         for same in (other, copy.deepcopy(mean)):
             assert_all_close(same.slope, double([3.0]))
+            assert_all_close(same(X), -3 * X[:, 0])
 
     def test_makes_nothing_on_the_default_device(self) -> None:
         with RequireDevice():
@@ -108,3 +141,19 @@ class TestLinearContextMean:
             LinearContextMean([0], slope=0.0)
         with pytest.raises(InputDataError, match="``context_dims``"):
             LinearContextMean([5])(uniform(4, 3))
+
+    @pytest.mark.parametrize(
+        "harder",
+        [True, False, None, 1, "UP", "", "updown", ["up"], ["up"] * 3, [True, False]],
+    )
+    def test_wrong_directions(self, harder: Any) -> None:
+        message = "``harder`` to be 'up' or 'down', or a list .* 2 contexts, but got "
+        with pytest.raises(InputDataError, match=message + re.escape(repr(harder))):
+            LinearContextMean([0, 1], harder=harder)
+
+    @pytest.mark.parametrize("harder", [True, [], ["up", "up"], ["easy"], double([1])])
+    def test_wrong_direction_of_one_context(self, harder: Any) -> None:
+        with pytest.raises(
+            InputDataError, match="``harder`` to be 'up' or 'down', but"
+        ):
+            LinearContextMean([0], harder=harder)

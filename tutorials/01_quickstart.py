@@ -145,7 +145,7 @@ for setting, height in zip(settings.tolist(), climbable_height(settings), strict
 # `ContextSpace` says which column is the context, and in which *reference context* `s₀`
 # the robot should be good in the end (here 10 cm). `psychometric_gp` is a model that
 # can be used before anything has been fitted: `f(s, x) = a s + b(x)`, where a Gaussian
-# process `b` says how the parameters shift the curve. `harder=True` says that tests get
+# process `b` says how the parameters shift the curve. `harder="up"` says that tests get
 # harder as `s` rises; without it they get easier, as larger letters do. The experiment
 # begins with five random trials.
 
@@ -160,7 +160,7 @@ def random_trials(*shape):
 
 
 trials = random_trials(5)
-first_model = psychometric_gp(trials, run_test(trials), space, harder=True)
+first_model = psychometric_gp(trials, run_test(trials), space, harder="up")
 
 # %% [markdown]
 # ## One experiment
@@ -269,7 +269,7 @@ def run_experiments(rule, reference=10.0):
     trials = random_trials(num_robots, 5)
     if rule == "ts-fixed":
         trials[..., 0] = reference
-    model = psychometric_gp(trials, run_test(trials, **robots), space, harder=True)
+    model = psychometric_gp(trials, run_test(trials, **robots), space, harder="up")
     shortfall = []
     for _ in range(num_trials):
         trial = suggest(model, space, rule)

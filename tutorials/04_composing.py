@@ -105,7 +105,7 @@ def random_trials(*shape):
 
 
 trials = random_trials(10 if SMOKE_TEST else 30)
-model = psychometric_gp(trials, run_test(trials), space, harder=True)
+model = psychometric_gp(trials, run_test(trials), space, harder="up")
 
 # %% [markdown]
 # ## Stock acquisition functions
@@ -204,7 +204,7 @@ careful = BinaryLaplaceGP(
     trials / bounds[1],
     model.train_targets.unsqueeze(-1),
     likelihood=ProbitLikelihood(guess_rate=1 / 4, lapse_rate=0.02),
-    mean_module=LinearContextMean([0], slope=5.0, falling=True),
+    mean_module=LinearContextMean([0], slope=5.0, harder="up"),
 )
 ends = torch.tensor([[0.0, 0.5, 0.5], [1.0, 0.5, 0.5]])
 with torch.no_grad():
@@ -242,7 +242,7 @@ def make_models(trials, speeds, passed):
     kernel = MaternKernel(nu=2.5, ard_num_dims=2, active_dims=[1, 2])
     objective = SingleTaskGP(trials, speeds, covar_module=ScaleKernel(kernel))
     fit_gpytorch_mll(ExactMarginalLogLikelihood(objective.likelihood, objective))
-    climber = psychometric_gp(trials, passed, space, harder=True)
+    climber = psychometric_gp(trials, passed, space, harder="up")
     fit_gpytorch_mll(LaplaceMarginalLogLikelihood(climber.likelihood, climber))
     return ModelListGP(objective, climber)
 
@@ -494,7 +494,7 @@ def run_experiments(rule):
     """How far below its best each robot is, after each trial."""
     torch.manual_seed(6)
     trials = random_trials(num_robots, 5)
-    model = psychometric_gp(trials, run_test(trials, **robots), space, harder=True)
+    model = psychometric_gp(trials, run_test(trials, **robots), space, harder="up")
     shortfall = []
     for _ in range(num_trials):
         trial = suggest(model, space, rule)

@@ -90,7 +90,7 @@ def run_test(trials):
 
 
 trials = torch.rand(24, 2) * torch.tensor([14.0, 0.55])
-model = psychometric_gp(trials, run_test(trials), space, harder=True)
+model = psychometric_gp(trials, run_test(trials), space, harder="up")
 best = recommend(model, space)
 figure, (left, right) = plt.subplots(1, 2, figsize=(13, 4), layout="constrained")
 left.plot(side, climbable_height(side), color="black", label="g(x), hidden")

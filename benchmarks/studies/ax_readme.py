@@ -65,7 +65,7 @@ def simulate(rule: str, seed: int, trials: int) -> dict[str, Any]:
     )
     client.configure_optimization("passed")
     strategy = generation_strategy(
-        rule, {"s": 0.5}, harder=True, initial_trials=FIRST_TRIALS, seed=own % 1000
+        rule, {"s": 0.5}, harder="up", initial_trials=FIRST_TRIALS, seed=own % 1000
     )
     client.set_generation_strategy(strategy)
     rows = []

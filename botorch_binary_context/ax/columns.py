@@ -78,11 +78,11 @@ class TrialColumns:
         values = middle if reference is None else [reference[n] for n in names]
         return ContextSpace(bounds, dims, values)
 
-    def named_space(self, harder: bool) -> NamedSpace:
+    def named_space(self, harder: Sequence[str]) -> NamedSpace:
         r"""Contexts, numbers and categories, in this order, with their names.
 
         Args:
-            harder: Whether tests become harder as contexts rise, instead of easier.
+            harder: "up" or "down" for each context: which way tests become harder.
 
         Returns:
             The names and ranges.
@@ -98,9 +98,9 @@ class TrialColumns:
                     reference=(low[i] + high[i]) / 2,
                     low=low[i],
                     high=high[i],
-                    harder="up" if harder else "down",
+                    harder=way,
                 )
-                for i in self.context_dims
+                for i, way in zip(self.context_dims, harder, strict=True)
             ],
         )
 
@@ -109,19 +109,20 @@ class EncodeColumns(InputTransform):
     r"""Takes contexts to [-1, 1], numbers to [0, 1] and categories to one-hot columns.
 
     The columns are the contexts, the numbers and then the categories, as the kernels of
-    experiments take them.
+    experiments take them. If contexts are centered, tests become easier as their
+    columns rise.
     """
 
     offset: Tensor
     scale: Tensor
 
     def __init__(
-        self, columns: TrialColumns, harder: bool = False, centered: bool = True
+        self, columns: TrialColumns, harder: Sequence[str], centered: bool = True
     ) -> None:
         r"""
         Args:
             columns: The columns of the trials.
-            harder: Whether to change the sign of contexts.
+            harder: "up" or "down" for each context: which way tests become harder.
             centered: Whether the middle of a context is mapped to zero. Otherwise zero,
                 where a multiplicative context tells nothing, stays zero.
         """
@@ -137,12 +138,12 @@ class EncodeColumns(InputTransform):
         scale = 1 / (high - low)
         if centered:
             offset[:m] = (low + high)[:m] / 2
-            scale[:m] = 2 * scale[:m]
+            signs = [-1.0 if way == "up" else 1.0 for way in harder]
+            scale[:m] = 2 * scale[:m] * scale.new_tensor(signs)
         else:
             largest = torch.maximum(low.abs(), high.abs())[:m]
             offset[:m] = 0.0
             scale[:m] = 1 / largest
-        scale[:m] = -scale[:m] if harder else scale[:m]
         self.register_buffer("offset", offset)
         self.register_buffer("scale", scale)
 

@@ -9,6 +9,7 @@ probability of passing, for duels the value function.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -32,6 +33,7 @@ from gpytorch.mlls import MarginalLogLikelihood
 from torch import Tensor
 
 from botorch_binary_context.ax.columns import EncodeColumns, TrialColumns
+from botorch_binary_context.checks import to_directions
 from botorch_binary_context.experiment import Duels, PassFail, Settings
 from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.settings_checks import INFERENCES
@@ -57,7 +59,8 @@ class ModelOptions:
         priors: The priors of lengthscales: "pooled" or "separate".
         guess_rate: The probability of passing a test that is too hard.
         lapse_rate: The probability of failing a test that is too easy.
-        harder: Whether tests become harder as contexts rise, instead of easier.
+        harder: "up" if tests become harder as contexts go up, "down" if they become
+            harder as contexts go down, or a sequence with one of them for each context.
         inference: "expectation propagation" or "laplace".
     """
 
@@ -66,11 +69,13 @@ class ModelOptions:
     priors: str = "pooled"
     guess_rate: float = 0.0
     lapse_rate: float = 0.0
-    harder: bool = False
+    harder: str | Sequence[str] = "down"
     inference: str = "expectation propagation"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "contexts", tuple(self.contexts))
+        harder = to_directions(self.harder, len(self.contexts))
+        object.__setattr__(self, "harder", harder)
 
     def prior(self, columns: TrialColumns, duels: bool) -> dict[str, Any]:
         r"""The arguments of a model that make its prior.
@@ -97,9 +102,7 @@ class ModelOptions:
             "likelihood": feedback.likelihood(),
             "covar_module": kernel,
             "mean_module": mean,
-            "input_transform": EncodeColumns(
-                columns, self.harder and centered, centered
-            ),
+            "input_transform": EncodeColumns(columns, self.harder, centered),
             "inference": INFERENCES[self.inference](),
         }
 

@@ -40,7 +40,8 @@ from botorch_binary_context.ax.trials import (
     RULE_NODE,
     ContextTrials,
 )
-from botorch_binary_context.checks import check_count
+from botorch_binary_context.checks import check_count, is_direction
+from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment import PassFail
 from botorch_binary_context.experiment.settings_checks import INFERENCES, KERNELS
 from botorch_binary_context.experiment.toml_tables import choose
@@ -77,7 +78,7 @@ def generation_strategy(
     kernel: str | None = None,
     guess_rate: float = 0.0,
     lapse_rate: float = 0.0,
-    harder: bool = False,
+    harder: str | Mapping[str, str] = "down",
     inference: str = "expectation propagation",
     initial_trials: int = 5,
     search: SearchOptions | None = None,
@@ -104,7 +105,8 @@ def generation_strategy(
             psychometric model, "product" for the others.
         guess_rate: The rate of passes of a test that is too hard.
         lapse_rate: The rate of fails of a test that is too easy.
-        harder: Whether tests become harder as contexts rise, instead of easier.
+        harder: "up" if tests become harder as the contexts go up, "down" if they become
+            harder as the contexts go down; or one of them for each context, by name.
         inference: "expectation propagation" or "laplace".
         initial_trials: The number of quasi-random trials before the rule takes over.
         search: The effort of the rule's searches.
@@ -133,7 +135,7 @@ def generation_strategy(
         priors,
         guess_rate,
         lapse_rate,
-        harder,
+        _directions(harder, list(contexts)),
         inference,
     )
     duels = model == "preference"
@@ -190,6 +192,20 @@ def _choose_model(rule: str, model: str | None, has_contexts: bool) -> str:
     return model
 
 
+def _directions(harder: str | Mapping[str, str], contexts: list[str]) -> list[str]:
+    """Which way tests become harder, for each context."""
+    if is_direction(harder):
+        return [harder] * len(contexts)
+    if isinstance(harder, Mapping) and set(harder) == set(contexts):
+        ways = [harder[name] for name in contexts]
+        if all(map(is_direction, ways)):
+            return ways
+    raise InputDataError(
+        "Expected ``harder`` to be 'up' or 'down', or a dictionary with one of them "
+        f"for each of the contexts {contexts}, but got {quote(harder)}."
+    )
+
+
 def _make_surrogate(options: ModelOptions, duels: bool) -> SurrogateSpec:
     """The surrogate of the objective."""
     config = model_config(options, duels)
@@ -211,7 +227,11 @@ def model_config(options: ModelOptions, duels: bool) -> ModelConfig:
     stored = asdict(options)
     return ModelConfig(
         botorch_model_class=PreferenceGP if duels else PassProbabilityModel,
-        model_options={**stored, "contexts": list(options.contexts)},
+        model_options={
+            **stored,
+            "contexts": list(options.contexts),
+            "harder": list(options.harder),
+        },
         mll_class=ApproximateMarginalLogLikelihood,
         input_transform_classes=None,
         name="duels" if duels else "pass/fail",

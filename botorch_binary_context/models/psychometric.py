@@ -54,7 +54,7 @@ def psychometric_gp(
     space: ContextSpace,
     guess_rate: float = 0.0,
     lapse_rate: float = 0.0,
-    harder: bool = False,
+    harder: str | Sequence[str] = "down",
     combinations: Tensor | Sequence[Sequence[float]] | None = None,
     inference: Inference | None = None,
     slope: str = "constant",
@@ -79,8 +79,9 @@ def psychometric_gp(
         guess_rate: The probability of passing a test that is too hard: ``1/k`` for a
             choice among ``k`` alternatives.
         lapse_rate: The probability of failing a test that is too easy.
-        harder: Whether tests become harder as the context rises; if there are several
-            contexts, as any of them does.
+        harder: "up" if tests become harder as the context goes up, "down" if they
+            become harder as it goes down; with several contexts, one of them for all,
+            or a sequence with one for each, in the order of ``space.context_dims``.
         combinations: A ``(d - m) x (d - m)`` matrix. Each row is a combination of the
             parameters, in a common unit, with its own lengthscale; by default these are
             the parameters, in units of their ranges.

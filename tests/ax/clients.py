@@ -26,6 +26,10 @@ README = [
 ]
 
 
+#: Two contexts that make tests harder in opposite directions, and a setting.
+OPPOSITE = {"noise": (-2.0, 2.0), "size": (-1.0, 1.0), "x": (0.0, 1.0)}
+
+
 def make_client(
     parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig] = README,
     metric: str = "passed",
@@ -64,13 +68,31 @@ def run_readme(client: Client, number: int, seed: int = 0) -> None:
         answer(client, client.get_next_trials(1), noise)
 
 
-def table(client: Client) -> tuple[Tensor, Tensor]:
-    """The answered trials of the README's example and their outcomes."""
+def opposite_client() -> Client:
+    """With four answers; tests become harder with more noise and smaller letters."""
+    client = make_client(
+        [
+            RangeParameterConfig(name=name, parameter_type="float", bounds=bounds)
+            for name, bounds in OPPOSITE.items()
+        ],
+        contexts={"size": 0.5, "noise": 0.0},
+        harder={"noise": "up", "size": "down"},
+        initial_trials=4,
+    )
+    for _ in range(4):
+        for index, trial in client.get_next_trials(1).items():
+            passed = float(trial["size"] > trial["noise"])  # pyright: ignore
+            client.complete_trial(index, {"passed": passed})
+    return client
+
+
+def table(client: Client, names: Sequence[str] = ("s", "x")) -> tuple[Tensor, Tensor]:
+    """The answered trials, by default of the README's example, and their outcomes."""
     experiment = client._experiment
     rows, outcomes = [], []
     df: Any = experiment.lookup_data().df
     for _, row in df.sort_values("trial_index").iterrows():
         parameters: Any = experiment.trials[int(row["trial_index"])].arms[0].parameters
-        rows.append([parameters["s"], parameters["x"]])
+        rows.append([parameters[name] for name in names])
         outcomes.append([row["mean"]])
     return torch.tensor(rows).double(), torch.tensor(outcomes).double()

@@ -14,6 +14,7 @@ from botorch.exceptions import InputDataError, UnsupportedError
 import botorch_binary_context
 from botorch_binary_context import AtReference, ContextAverage
 from botorch_binary_context.ax import (
+    ModelOptions,
     feasibility_strategy,
     generation_strategy,
     recommend,
@@ -34,6 +35,15 @@ from tests.ax.clients import README, make_client
         ({"kernel": "cubic", "contexts": {"s": 0.5}}, "kernel"),
         ({"guess_rate": 0.7, "lapse_rate": 0.5}, "guess_rate.. and ..lapse_rate"),
         ({"inference": "magic"}, "inference"),
+        ({"harder": True}, "harder.. to be 'up' or 'down', or a dict.* but got True"),
+        ({"contexts": {"s": 0.5}, "harder": "more"}, "harder.. to be .* got 'more'"),
+        ({"contexts": {"s": 0.5}, "harder": ["up"]}, "harder.. to be .* got .'up'"),
+        ({"contexts": {"s": 0.5}, "harder": {"s": False}}, "harder.. to be .* False"),
+        (
+            {"contexts": {"s": 0.5, "t": 0.5}, "harder": {"s": "up"}},
+            r"harder.. to be .* each of the contexts \['s', 't'\], but got {'s': 'up'}",
+        ),
+        ({"contexts": {"s": 0.5}, "harder": {"s": "up", "x": "up"}}, "harder.. to be"),
         ({"goal": AtReference()}, "goal.. to be one that Ax can store"),
     ],
 )
@@ -42,6 +52,14 @@ def test_refuses_wrong_options_of_a_strategy(
 ) -> None:
     with pytest.raises((InputDataError, UnsupportedError), match=message):
         generation_strategy(**options)
+
+
+def test_refuses_wrong_directions_in_the_options_of_a_model() -> None:
+    with pytest.raises(InputDataError, match="harder.. to be .* 2 contexts, but got"):
+        ModelOptions(("s", "t"), harder=["up"])
+    wrong: Any = False
+    with pytest.raises(InputDataError, match="harder.. to be .* but got False"):
+        ModelOptions(harder=wrong)
 
 
 @pytest.mark.parametrize(

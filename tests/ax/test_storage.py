@@ -18,7 +18,7 @@ from ax.storage.sqa_store.db import (
 
 from botorch_binary_context import ContextQuantile
 from botorch_binary_context.ax import recommend
-from tests.ax.clients import make_client, run_readme
+from tests.ax.clients import make_client, opposite_client, run_readme
 from tests.ax.test_duels import duel_client, run_duels
 
 GOAL = ContextQuantile([0.0, 0.5, 1.0], share=0.25)
@@ -26,7 +26,7 @@ GOAL = ContextQuantile([0.0, 0.5, 1.0], share=0.25)
 
 def start(client: Client) -> Client:
     """An experiment with three trials in parallel."""
-    client = make_client(client=client, contexts={"s": 0.5}, harder=True, goal=GOAL)
+    client = make_client(client=client, contexts={"s": 0.5}, harder="up", goal=GOAL)
     run_readme(client, 5)
     client.get_next_trials(3)
     return client
@@ -62,6 +62,15 @@ def test_a_killed_process_goes_on_with_the_same_trial(tmp_path: Path) -> None:
     loaded = Client.load_from_database("test", storage)
     assert loaded.get_next_trials(1) == expected
     assert recommend(loaded) == recommend(from_file)
+
+
+def test_directions_of_contexts_are_stored(tmp_path: Path) -> None:
+    client = opposite_client()
+    client.save_to_json_file(str(tmp_path / "ax.json"))
+    loaded = Client.load_from_json_file(str(tmp_path / "ax.json"))
+    assert loaded.get_next_trials(1) == client.get_next_trials(1)
+    point = {"noise": 1.0, "size": 0.3, "x": 0.5}
+    assert loaded.predict([point]) == client.predict([point])
 
 
 def test_duels_are_stored(tmp_path: Path) -> None:

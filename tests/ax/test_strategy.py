@@ -23,9 +23,11 @@ from botorch_binary_context import suggest as suggest_directly
 from botorch_binary_context.ax import generation_strategy, recommend
 from botorch_binary_context.rules import BINARY_RULES
 from tests.ax.clients import (
+    OPPOSITE,
     QUICK,
     answer,
     make_client,
+    opposite_client,
     run_readme,
     table,
 )
@@ -41,7 +43,7 @@ def row_of(trials: dict[int, Any]) -> torch.Tensor:
 
 
 def readme_client(**options: Any) -> Client:
-    return make_client(contexts={"s": 0.5}, harder=True, **options)
+    return make_client(contexts={"s": 0.5}, harder="up", **options)
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def answered() -> Client:
 @pytest.fixture(scope="module")
 def model(answered: Client) -> Any:
     """What the package alone makes of the answers."""
-    model = psychometric_gp(*table(answered), SPACE, harder=True)
+    model = psychometric_gp(*table(answered), SPACE, harder="up")
     fit_gpytorch_mll(ApproximateMarginalLogLikelihood(model.likelihood, model))
     return model.requires_grad_(False)
 
@@ -72,6 +74,25 @@ def test_predictions_are_success_probabilities(answered: Client, model: Any) -> 
         mean, error = prediction["passed"]
         assert mean == pytest.approx(float(posterior.mean[i]), abs=1e-6)
         assert error == pytest.approx(float(posterior.variance[i]) ** 0.5, abs=1e-6)
+
+
+def test_each_context_has_its_direction() -> None:
+    client = opposite_client()
+    client.get_next_trials(1)  # fits
+    points = [
+        {"noise": noise, "size": size, "x": 0.3}
+        for noise, size in ((-1.0, 0.0), (1.0, 0.0), (0.0, -0.5), (0.0, 0.5))
+    ]
+    found = [prediction["passed"][0] for prediction in client.predict(points)]
+    assert found[0] > found[1] + 0.2
+    assert found[2] < found[3] - 0.2
+    bounds = torch.tensor([*OPPOSITE.values()], dtype=torch.double).T
+    space = ContextSpace(bounds, [0, 1], [0.0, 0.5])
+    X, Y = table(client, list(OPPOSITE))
+    model = psychometric_gp(X, Y, space, harder=["up", "down"])
+    test_X = torch.tensor([[*point.values()] for point in points], dtype=torch.double)
+    expected = model.probability_posterior(test_X).mean.flatten().tolist()
+    assert found == pytest.approx(expected, abs=1e-6)
 
 
 def test_trials_in_parallel_are_those_of_suggest(answered: Client, model: Any) -> None:
@@ -112,7 +133,7 @@ def test_a_given_context_is_kept(answered: Client) -> None:
 
 @pytest.mark.parametrize("rule", BINARY_RULES)
 def test_every_rule(answered: Client, rule: str) -> None:
-    strategy = generation_strategy(rule, {"s": 0.5}, harder=True, search=QUICK)
+    strategy = generation_strategy(rule, {"s": 0.5}, harder="up", search=QUICK)
     strategy._experiment = answered._experiment
     (arm,) = strategy.gen_single_trial(answered._experiment).arms
     assert -2 <= arm.parameters["s"] <= 2  # pyright: ignore
@@ -218,7 +239,7 @@ def test_a_category_that_always_passes_is_recommended() -> None:
 @pytest.mark.parametrize("goal", [WorstContext([-0.5, 0.5]), AverageSuccess([0.0])])
 def test_goals_over_contexts(answered: Client, model: Any, goal: Any) -> None:
     strategy = generation_strategy(
-        "ucb-ald", {"s": 0.5}, goal=goal, harder=True, search=QUICK
+        "ucb-ald", {"s": 0.5}, goal=goal, harder="up", search=QUICK
     )
     (arm,) = strategy.gen_single_trial(answered._experiment).arms
     trial = suggest_directly(model, SPACE, "ucb-ald", QUICK, seed=12, goal=goal)

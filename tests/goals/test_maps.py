@@ -173,7 +173,7 @@ class TestThresholdMap:
         X[:, 1] = uniform(200, 1, seed=1).squeeze()
         p = torch.special.ndtr(sign * 6 * (X[:, 0] - self.threshold(X[:, 1])))
         Y = torch.bernoulli(p).unsqueeze(-1)
-        return psychometric_gp(X, Y, self.space, harder=sign < 0)
+        return psychometric_gp(X, Y, self.space, harder="up" if sign < 0 else "down")
 
     def threshold(self, x: Tensor) -> Tensor:
         return 1.5 * (x - 0.5)

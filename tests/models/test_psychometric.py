@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -78,11 +79,43 @@ class TestPrior:
 
     def test_before_the_first_trial(self) -> None:
         X = trials(6)
-        for harder, sign in ((False, 1.0), (True, -1.0)):
+        for harder, sign in (("down", 1.0), ("up", -1.0)):
             model = psychometric_gp(X[:0], X[:0, :1], SPACE, harder=harder)
             expected = sign * 6.0 * (X[:, 0] - 0.5) / 1.5
             assert_all_close(model.posterior(X).mean.squeeze(-1), expected)
         assert suggest(model, SPACE, seed=0).shape == (1, 3)
+
+    @pytest.mark.parametrize(
+        ("harder", "signs"),
+        [
+            (["up", "down"], [-1.0, 1.0]),
+            (["down", "up"], [1.0, -1.0]),
+            ("up", [-1.0, -1.0]),
+        ],
+    )
+    def test_each_context_has_its_direction(
+        self, harder: str | Sequence[str], signs: list[float]
+    ) -> None:
+        """In the order of ``space.context_dims``, whatever order it was made with."""
+        space = ContextSpace(double([[-1.0] * 3, [1.0] * 3]), [2, 0], [0.0, 0.5])
+        assert space.context_dims == (0, 2)
+        X = 2 * uniform(6, 3) - 1
+        model = psychometric_gp(X[:0], X[:0, :1], space, harder=harder)
+        expected = 6 * (signs[0] * X[:, 0] + signs[1] * X[:, 2])
+        assert_all_close(model.posterior(X).mean.squeeze(-1), expected)
+
+    @pytest.mark.parametrize("slope", ["constant", "varies"])
+    def test_answers_do_not_turn_the_directions(self, slope: str) -> None:
+        """Noise rises and letters shrink: both make tests harder."""
+        space = ContextSpace(double([[-1.0] * 3, [1.0] * 3]), [0, 1], [0.0, 0.0])
+        X = 2 * uniform(40, 3) - 1
+        Y = (X[:, 1:2] > X[:, :1]).double()
+        model = psychometric_gp(X, Y, space, harder=["up", "down"], slope=slope)
+        test_X = double([[-0.5, 0.0, 0.0], [0.5, 0.0, 0.0]])
+        quiet, noisy = model.posterior(test_X).mean.flatten()
+        small, large = model.posterior(test_X[:, [1, 0, 2]]).mean.flatten()
+        assert quiet > noisy + 3.0
+        assert large > small + 3.0
 
     def test_rates_are_passed_to_the_likelihood(self) -> None:
         model = patient_model(5, guess_rate=0.25, lapse_rate=0.01)
@@ -208,6 +241,14 @@ class TestCombinations:
             psychometric_gp(X, X[:, :1].sign().relu(), ContextSpace(SPACE.bounds))
         with pytest.raises(BotorchTensorDimensionError, match="``train_X``.*5, 2"):
             psychometric_gp(X[:, :2], X[:, :1].sign().relu(), SPACE)
+
+    @pytest.mark.parametrize("harder", [True, False, None, "rising", ["up", "down"]])
+    def test_wrong_directions(self, harder: Any) -> None:
+        X = trials(5)
+        with pytest.raises(
+            InputDataError, match="``harder`` to be 'up' or 'down', but"
+        ):
+            psychometric_gp(X, X[:, :1].sign().relu(), SPACE, harder=harder)
 
     def test_wrong_combinations(self) -> None:
         wrong: Any

@@ -141,7 +141,7 @@ class TestSafety:
         s = torch.linspace(0.0, 1.0, 30, dtype=torch.double)
         X = torch.stack([s, uniform(30, 1, seed=1).squeeze()], dim=-1)
         Y = (s < 0.6).double().unsqueeze(-1)
-        return psychometric_gp(X, Y, self.space, harder=True)
+        return psychometric_gp(X, Y, self.space, harder="up")
 
     @pytest.mark.parametrize(
         "rule",
@@ -195,7 +195,7 @@ class TestSafety:
 
     def test_none_left(self) -> None:
         model = psychometric_gp(
-            uniform(20, 2), torch.zeros(20, 1).double(), self.space, harder=True
+            uniform(20, 2), torch.zeros(20, 1).double(), self.space, harder="up"
         )
         with pytest.raises(NoTrialLeftError, match="no trial has Safety"):
             suggest(model, self.space, safe=Safety(0.9, 0.99))
