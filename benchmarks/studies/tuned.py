@@ -89,7 +89,7 @@ QUICK_SEARCH = SearchOptions(
     num_restarts=3, raw_samples=128, max_evaluations=15, relative_gain=1e-4
 )
 # From one to six variables, and all three kernels of the paper.
-KG_FUNCTIONS = (
+TEN_FUNCTIONS = (
     "Ackley",
     "Cross-in-Tray",
     "Forrester et al (2008)",
@@ -122,7 +122,7 @@ _ALL = (
         load_hyperparameters,
         benchmark_case(DuelContextProblem, multiplicative_kernel),
         rules=("kg",),
-        functions=KG_FUNCTIONS,
+        functions=TEN_FUNCTIONS,
         seeds=20,
         beside="duels",
     ),
@@ -141,7 +141,7 @@ _ALL = (
         variants.load_hyperparameters,
         variants.goal_case,
         rules=GOAL_RULES,
-        functions=variants.name_all(KG_FUNCTIONS, variants.GOALS),
+        functions=variants.name_all(TEN_FUNCTIONS, variants.GOALS),
         seeds=20,
         optimum=variants.best_possible,
         effort=QUICK_SEARCH,
@@ -152,7 +152,7 @@ _ALL = (
         variants.load_hyperparameters,
         variants.batch_case,
         rules=BATCH_RULES,
-        functions=variants.name_all(KG_FUNCTIONS, variants.BATCH_SIZES),
+        functions=variants.name_all(TEN_FUNCTIONS, variants.BATCH_SIZES),
         seeds=20,
         optimum=lambda name: optimum_of_benchmark(variants.VARIANTS[name].function),
         effort=QUICK_SEARCH,

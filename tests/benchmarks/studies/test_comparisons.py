@@ -12,7 +12,7 @@ from benchmarks.studies.comparisons import describe, share
 from benchmarks.studies.definitions import STUDIES
 from tests.benchmarks.studies.small_studies import fake_results, make_task
 
-FUNCTIONS = ("Ackley", "Levy", "Trid")
+FUNCTIONS = ("Ackley", "Levy", "Shekel")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from benchmarks.studies.cases import multiplicative_kernel, threshold_kernel
 from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.hyperparameters import Hyperparameters
 from benchmarks.studies.study import estimate_cost
-from benchmarks.studies.tuned import KG_FUNCTIONS
+from benchmarks.studies.tuned import TEN_FUNCTIONS
 from botorch_binary_context.problems import BENCHMARKS
 from tests.benchmarks.studies.small_studies import stub_hyperparameters
 from tests.closeness import assert_all_close
@@ -32,16 +32,16 @@ class TestStudies:
             "refraction-steps": (4, 9, 40),
             "refraction-inference": (3, 4, 40),
             "fresh-binary": (13, 34, 40),
-            "fresh-binary-ep": (7, 34, 20),
+            "fresh-binary-ep": (7, 10, 20),
             "fresh-duels": (9, 34, 40),
-            "fresh-duels-ep": (7, 34, 20),
+            "fresh-duels-ep": (7, 10, 20),
             "fresh-threshold": (13, 34, 20),
-            "fresh-threshold-ep": (7, 34, 20),
+            "fresh-threshold-ep": (7, 10, 20),
             "fresh-refraction": (9, 8, 20),
             "fresh-refraction-ep": (6, 8, 20),
-            "fresh-refraction-anywhere": (3, 1, 100),
-            "fresh-refraction-anywhere-ep": (3, 8, 100),
-            "fresh-alternatives": (3, 6, 100),
+            "fresh-refraction-anywhere": (2, 1, 100),
+            "fresh-refraction-anywhere-ep": (2, 8, 100),
+            "fresh-alternatives": (2, 6, 100),
         }
         assert sizes == expected
         lengths = {name: study.iterations for name, study in STUDIES.items()}
@@ -63,7 +63,7 @@ class TestStudies:
             assert ranks == list(range(1, len(ranks) + 1))
 
     def test_kg_functions_have_all_kernels(self) -> None:
-        chosen = [BENCHMARKS[name] for name in KG_FUNCTIONS]
+        chosen = [BENCHMARKS[name] for name in TEN_FUNCTIONS]
         assert len({x.kernel for x in chosen}) == 3
         assert {x.dim for x in chosen} == {1, 2, 3, 4, 6}
 
