@@ -43,6 +43,11 @@ def test_examples_run_and_find_what_the_readme_says(
     assert 0 < best.success_probability({"size": 0.2}).mean < 1
 
 
+def test_the_first_example_has_ten_lines() -> None:
+    assert "## Ten lines" in README.read_text()
+    assert len([line for line in python_blocks()[0].splitlines() if line]) == 10
+
+
 def test_names_in_the_table_exist() -> None:
     import botorch_binary_context
 
