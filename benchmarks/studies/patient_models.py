@@ -28,11 +28,11 @@ from botorch_binary_context.models import (
 from botorch_binary_context.models.coordinates import center_contexts
 from botorch_binary_context.models.defaults import (
     OFFSET_VARIANCE,
+    SLOPES,
     offset_covar_module,
     psychometric_covar_module,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.models.psychometric import SLOPE_MEDIAN
 from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 
 # Models of increasing care, each as a function of the trials, their outcomes, the
@@ -79,7 +79,7 @@ def with_a_rough_kernel(
 
 def _default_kernel(X: Tensor, problem: RefractionProblem) -> AdditiveContextKernel:
     kernel = psychometric_covar_module(problem.space.dim, [0], X.shape[:-2])
-    kernel.context_variance = SLOPE_MEDIAN**2
+    kernel.context_variance = SLOPES.median**2
     return kernel
 
 

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import torch
 from gpytorch.constraints import GreaterThan
 from gpytorch.kernels import (
-    AdditiveKernel,
     Kernel,
     MaternKernel,
     RBFKernel,
@@ -28,24 +27,25 @@ from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
 )
-from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models.defaults import (
-    CONTEXT_VARIANCE,
-    GENERAL_OFFSET_VARIANCE,
-    GENERAL_OUTPUTSCALE,
     LENGTHSCALE,
-    OFFSET_VARIANCE,
     OUTPUTSCALE,
+    SLOPES,
+    WIDE_SLOPES,
+    SlopePrior,
+    add_offset,
+    additive_covar_module,
     binary_covar_module,
     default_covar_module,
-    deviation_covar_module,
     draw_peaks,
+    general_covar_module,
     offset_covar_module,
     psychometric_covar_module,
     scale_covar_module,
+    slope_mean,
+    widen,
 )
 from botorch_binary_context.models.pooled import pooled_covar_module
-from botorch_binary_context.models.psychometric import SLOPE_MEDIAN, SLOPE_SPREAD
 from botorch_binary_context.peaks import PeakMean, Peaks
 
 SINGLE = torch.Size()
@@ -54,12 +54,6 @@ DRIFT_VARIANCE = 4.0  # of the part of the offset that changes
 # they are separate.
 CONTEXT_LENGTHSCALE = 1.0
 PRODUCT_LENGTHSCALE = 0.25
-# Of wide priors: the median slope, the standard deviation of its logarithm, and the
-# variance of slopes around it. The study ``threshold-coverage`` tells how they were
-# chosen.
-WIDE_SLOPE_MEDIAN = 3.0
-WIDE_SLOPE_SPREAD = 1.0
-WIDE_CONTEXT_VARIANCE = 1.0
 
 
 def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDict:
@@ -102,11 +96,8 @@ def _without_contexts(settings: Settings, batch_shape: torch.Size) -> Kernel:
         return make(columns.num_columns, batch_shape)
     lengthscale = widen(LENGTHSCALE, columns.num_parameters)
     smooth = pooled_covar_module(columns, RBFKernel, lengthscale, batch_shape)
-    kernel = scale_covar_module(smooth, GENERAL_OUTPUTSCALE)
-    if not sees_offset:
-        return kernel
-    offset = offset_covar_module(GENERAL_OFFSET_VARIANCE, batch_shape)
-    return AdditiveKernel(kernel, offset)
+    kernel = general_covar_module(smooth)
+    return add_offset(kernel) if sees_offset else kernel
 
 
 def _additive(
@@ -114,20 +105,20 @@ def _additive(
 ) -> AdditiveContextKernel:
     """``θ s s' + k(x,x') + constant``; ``k`` deviates from the peaks, if there are."""
     columns = settings.encoder().columns
-    m = len(settings.space.contexts)
+    contexts = range(len(settings.space.contexts))
     if settings.priors == "separate":
-        dim = m + columns.num_columns
-        return psychometric_covar_module(dim, range(m), batch_shape)
-    base: Kernel = offset_covar_module(OFFSET_VARIANCE, batch_shape)
+        dim = len(contexts) + columns.num_columns
+        return psychometric_covar_module(dim, contexts, batch_shape)
+    rough = None
     if columns.num_parameters:
         lengthscale = widen(LENGTHSCALE, columns.num_parameters)
         rough = pooled_covar_module(columns, MaternKernel, lengthscale, batch_shape)
-        base = deviation_covar_module(rough, peaks) + base
-    kernel = AdditiveContextKernel(base, range(m))
-    is_wide = settings.priors == "wide"
-    kernel.context_variance = WIDE_CONTEXT_VARIANCE if is_wide else CONTEXT_VARIANCE
-    kernel.raw_context_variance.requires_grad_(False)
-    return kernel
+    slopes = _expected_slopes(settings)
+    return additive_covar_module(rough, contexts, batch_shape, peaks, slopes)
+
+
+def _expected_slopes(settings: Settings) -> SlopePrior:
+    return WIDE_SLOPES if settings.priors == "wide" else SLOPES
 
 
 def _expected_peaks(settings: Settings) -> Peaks | None:
@@ -160,16 +151,11 @@ def _context_mean(
     if len(known) < len(contexts):
         # For the other contexts, the kernel alone has to allow for slopes of either
         # sign.
-        kernel.context_variance = kernel.context_variance.detach() + SLOPE_MEDIAN**2
+        kernel.context_variance = kernel.context_variance.detach() + SLOPES.median**2
     if not known:
         return ZeroMean()
-    slope = SLOPE_MEDIAN
-    spread = SLOPE_SPREAD
-    if settings.priors == "wide":
-        slope = WIDE_SLOPE_MEDIAN
-        spread = WIDE_SLOPE_SPREAD
-    prior = LogNormalPrior(math.log(slope), spread)
-    return LinearContextMean(known, slope, prior, batch_shape=batch_shape)
+    # The encoder turns contexts so that tests become easier as their columns rise.
+    return slope_mean(known, "down", batch_shape, _expected_slopes(settings))
 
 
 def _product(settings: Settings, batch_shape: torch.Size) -> ScaleKernel:
@@ -189,16 +175,6 @@ def _product(settings: Settings, batch_shape: torch.Size) -> ScaleKernel:
             columns.shift(m), RBFKernel, width, batch_shape
         )
     return scale_covar_module(contexts * parameters, OUTPUTSCALE)
-
-
-def widen(lengthscale: float, num_parameters: int) -> float:
-    r"""Rescale a lengthscale from two parameters to any number, by its square root.
-
-    Args:
-        lengthscale: The lengthscale of two parameters.
-        num_parameters: The number of parameters.
-    """
-    return lengthscale * math.sqrt(num_parameters / 2)
 
 
 def _smooth(columns: Sequence[int], width: float, batch_shape: torch.Size) -> RBFKernel:

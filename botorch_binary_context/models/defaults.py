@@ -1,11 +1,14 @@
 r"""
-Default kernels, with priors that a few trials cannot overrule.
+Default kernels and means, with priors that a few trials cannot overrule.
+
+:func:`psychometric_gp`, experiments and benchmarks build their models of these parts.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from botorch.exceptions import InputDataError
@@ -26,13 +29,34 @@ from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
 )
+from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.peaks import PeakKernel, Peaks
+
+
+@dataclass(frozen=True)
+class SlopePrior:
+    r"""What is expected of slopes along contexts in [-1, 1].
+
+    Attributes:
+        median: The median of the slope of the mean.
+        spread: The standard deviation of its logarithm.
+        variance: The variance of the slope around the mean, ``θ`` of the kernel.
+    """
+
+    median: float
+    spread: float
+    variance: float
+
+
+SLOPES = SlopePrior(median=6.0, spread=0.5, variance=4.0)
+# For observers who may be much flatter. The study ``threshold-coverage`` tells how they
+# were chosen.
+WIDE_SLOPES = SlopePrior(median=3.0, spread=1.0, variance=1.0)
 
 # Medians of priors and their standard deviations in the logarithm, for parameters in
 # [0, 1] and contexts in [-1, 1].
 LENGTHSCALE, LENGTHSCALE_SPREAD = 0.4, 0.4
 OUTPUTSCALE, OUTPUTSCALE_SPREAD = 9.0, 0.7
-CONTEXT_VARIANCE = 4.0
 SLOPE_VARIANCE = 4.0  # for slopes that vary with the parameters
 OFFSET_VARIANCE = 25.0
 SHORTEST = 0.02
@@ -69,6 +93,15 @@ def default_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
         The kernel, with a set of hyperparameters for each element of the batch.
     """
     kernel = _smooth(RBFKernel, dim, GENERAL_LENGTHSCALE_SPREAD, batch_shape)
+    return general_covar_module(kernel)
+
+
+def general_covar_module(kernel: Kernel) -> ScaleKernel:
+    r"""The kernel of a latent function about which nothing is known.
+
+    Args:
+        kernel: A kernel of unit variance.
+    """
     return scale_covar_module(kernel, GENERAL_OUTPUTSCALE)
 
 
@@ -95,6 +128,18 @@ def duel_covar_module(dim: int, batch_shape: torch.Size) -> ScaleKernel:
     return scaled
 
 
+def widen(lengthscale: float, num_parameters: int) -> float:
+    r"""Rescale a lengthscale from two parameters to any number.
+
+    Distances grow with the square root of the dimension.
+
+    Args:
+        lengthscale: The lengthscale of two parameters.
+        num_parameters: The number of parameters.
+    """
+    return lengthscale * math.sqrt(num_parameters / 2)
+
+
 def _smooth(
     kernel_class: type[RBFKernel] | type[MaternKernel],
     dim: int,
@@ -102,8 +147,7 @@ def _smooth(
     batch_shape: torch.Size,
 ) -> Kernel:
     """A kernel of inputs in the unit cube, with a prior of its lengthscales."""
-    # Distances grow with the square root of the dimension.
-    lengthscale = LENGTHSCALE * math.sqrt(dim / 2)
+    lengthscale = widen(LENGTHSCALE, dim)
     kernel = kernel_class(
         ard_num_dims=dim,
         batch_shape=batch_shape,
@@ -138,8 +182,17 @@ def binary_covar_module(dim: int, batch_shape: torch.Size) -> AdditiveKernel:
     Returns:
         The kernel, with a set of hyperparameters for each element of the batch.
     """
-    offset = offset_covar_module(GENERAL_OFFSET_VARIANCE, batch_shape)
-    return AdditiveKernel(default_covar_module(dim, batch_shape), offset)
+    return add_offset(default_covar_module(dim, batch_shape))
+
+
+def add_offset(kernel: Kernel) -> AdditiveKernel:
+    r"""A kernel and an offset, since passes may be rare everywhere.
+
+    Args:
+        kernel: The kernel of a latent function about which nothing is known.
+    """
+    offset = offset_covar_module(GENERAL_OFFSET_VARIANCE, kernel.batch_shape)
+    return AdditiveKernel(kernel, offset)
 
 
 def draw_peaks(bounds: Tensor, transform: Callable[[Tensor], Tensor]) -> Peaks:
@@ -178,14 +231,53 @@ def psychometric_covar_module(
         The kernel, with a set of hyperparameters for each element of the batch.
     """
     num_parameters = dim - len(context_dims)
-    base: Kernel = offset_covar_module(OFFSET_VARIANCE, batch_shape)
+    rough = None
     if num_parameters > 0:
         rough = _smooth(MaternKernel, num_parameters, LENGTHSCALE_SPREAD, batch_shape)
-        base = deviation_covar_module(rough, peaks) + base
+    return additive_covar_module(rough, context_dims, batch_shape, peaks)
+
+
+def additive_covar_module(
+    parameters: Kernel | None,
+    context_dims: Sequence[int],
+    batch_shape: torch.Size,
+    peaks: Peaks | None = None,
+    slopes: SlopePrior = SLOPES,
+) -> AdditiveContextKernel:
+    r""":func:`psychometric_covar_module` with any kernel of the parameters.
+
+    Args:
+        parameters: A kernel of unit variance; None if there are no parameters.
+        context_dims: The columns that are context.
+        batch_shape: The batch shape of the model.
+        peaks: What is expected of the parameters.
+        slopes: What is expected of the slopes.
+    """
+    base: Kernel = offset_covar_module(OFFSET_VARIANCE, batch_shape)
+    if parameters is not None:
+        base = deviation_covar_module(parameters, peaks) + base
     kernel = AdditiveContextKernel(base, context_dims)
-    kernel.context_variance = CONTEXT_VARIANCE
+    kernel.context_variance = slopes.variance
     kernel.raw_context_variance.requires_grad_(False)
     return kernel
+
+
+def slope_mean(
+    context_dims: Sequence[int],
+    harder: str | Sequence[str],
+    batch_shape: torch.Size,
+    slopes: SlopePrior = SLOPES,
+) -> LinearContextMean:
+    r"""The mean of a psychometric function along its contexts.
+
+    Args:
+        context_dims: The contexts that are known to make tests harder.
+        harder: Which way they do, as in :class:`~.means.LinearContextMean`.
+        batch_shape: The batch shape of the model.
+        slopes: What is expected of the slopes.
+    """
+    prior = LogNormalPrior(math.log(slopes.median), slopes.spread)
+    return LinearContextMean(context_dims, slopes.median, prior, harder, batch_shape)
 
 
 def deviation_covar_module(kernel: Kernel, peaks: Peaks | None) -> Kernel:

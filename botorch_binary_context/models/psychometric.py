@@ -11,20 +11,17 @@ they assume.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import BotorchTensorDimensionError
 from gpytorch.means import Mean
-from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
 from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.errors import quote
 from botorch_binary_context.inference import Inference
 from botorch_binary_context.likelihoods import OutcomeLikelihood, ProbitLikelihood
-from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models.binary_gp import BinaryGP
 from botorch_binary_context.models.coordinates import (
     CombineParameters,
@@ -33,13 +30,11 @@ from botorch_binary_context.models.coordinates import (
 from botorch_binary_context.models.defaults import (
     draw_peaks,
     psychometric_covar_module,
+    slope_mean,
     varying_slope_covar_module,
 )
 from botorch_binary_context.peaks import PeakMean
 
-# The prior of the slope, for contexts in [-1, 1]: its median, and its standard
-# deviation in the logarithm.
-SLOPE_MEDIAN, SLOPE_SPREAD = 6.0, 0.5
 _KERNELS = {
     "constant": psychometric_covar_module,
     "varies": varying_slope_covar_module,
@@ -108,10 +103,7 @@ def psychometric_gp(
     _check_choice("shape", shape, SHAPES)
     batch_shape = train_X.shape[:-2]
     context_dims = space.context_dims
-    prior = LogNormalPrior(math.log(SLOPE_MEDIAN), SLOPE_SPREAD)
-    mean: Mean = LinearContextMean(
-        context_dims, SLOPE_MEDIAN, prior, harder, batch_shape
-    )
+    mean: Mean = slope_mean(context_dims, harder, batch_shape)
     coordinates = (
         center_contexts(space)
         if combinations is None
