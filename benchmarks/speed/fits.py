@@ -9,6 +9,7 @@ the result.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,12 +18,14 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import PairwiseGP
 from botorch.models.pairwise_gp import PairwiseLaplaceMarginalLogLikelihood
 from scipy.optimize import minimize
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+from threadpoolctl import threadpool_limits
 
 from benchmarks.speed.data import BATCH, DIM, duels, index_pairs, kernel, outcomes
 from benchmarks.speed.timing import Comparison, measure
@@ -52,6 +55,7 @@ def comparisons() -> Iterator[Callable[[], Comparison]]:
     for n in (60, 260):
         yield partial(compare_duel_fits, n)
     yield partial(compare_batch_fits, 60)
+    yield partial(compare_fits_on_all_threads, 260)
 
 
 def fit(model: LatentGP, trace: Trace | None = None) -> None:
@@ -174,4 +178,23 @@ def compare_batch_fits(n: int) -> Comparison:
         ours=measure(lambda: fit(BinaryLaplaceGP(X, Y))),
         theirs=measure(single) * BATCH / 5,
         aim=f"≥ {BATCH // 8}",
+    )
+
+
+def compare_fits_on_all_threads(n: int) -> Comparison:
+    X, Y = outcomes(n)
+    cores = os.cpu_count() or 1
+    with threadpool_limits(cores):
+        torch.set_num_threads(cores)
+        try:
+            ours = measure(lambda: fit(BinaryLaplaceGP(X, Y, covar_module=kernel())))
+            theirs = measure(lambda: fit_sklearn(X.numpy(), Y.numpy(), []))
+        finally:
+            torch.set_num_threads(1)
+    return Comparison(
+        job=f"fit hyperparameters to {n} outcomes, Laplace, {cores} threads allowed",
+        peer="scikit-learn",
+        ours=ours,
+        theirs=theirs,
+        aim="≥ 1",
     )

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 import torch
 
+from botorch_binary_context.numerics.threads import one_thread
+
 # Random numbers come from the generator of the process, so a process makes one
 # computation at a time, whichever thread asks for it.
 _ONE_AT_A_TIME = threading.RLock()
@@ -28,16 +30,18 @@ def computing() -> Iterator[None]:
       the constants of priors, constraints and Sobol sequences are rounded to the
       default.
     """
-    with _ONE_AT_A_TIME, torch.inference_mode(False), torch.enable_grad():
-        threads = torch.get_num_threads()
+    with (
+        _ONE_AT_A_TIME,
+        one_thread(),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+    ):
         dtype = torch.get_default_dtype()
-        torch.set_num_threads(1)
         torch.set_default_dtype(torch.float32)
         try:
             yield
         finally:
             torch.set_default_dtype(dtype)
-            torch.set_num_threads(threads)
 
 
 def _free_in_child() -> None:

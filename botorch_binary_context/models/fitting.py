@@ -12,6 +12,7 @@ is left to BoTorch.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import numpy as np
@@ -25,11 +26,14 @@ from torch import Tensor
 
 from botorch_binary_context.models.small_objective import SmallObjective, is_soft
 from botorch_binary_context.numerics.descent import minimize_each
+from botorch_binary_context.numerics.threads import one_thread
 
 # Exit codes of L-BFGS-B that are not failures: converged, or out of iterations.
 FINE = (0, 1)
 # Bounds of the logarithms of hyperparameters that the data do not limit.
 WIDEST_LOG = 12.0
+# Up to this number of trials, a fit is faster on one thread.
+LARGEST_ON_ONE_THREAD = 500
 # The fit of one model in a batch ends when its log evidence is expected to gain no more
 # than this.
 HOPE = 1e-5
@@ -67,7 +71,10 @@ def fit(
     is_plain = closure is None and closure_kwargs is None and not kwargs
     if is_plain and set(options) <= {"options"} and hasattr(mll, "at_training_data"):
         mll.train()
-        if _climb(mll, options.get("options")):  # pyright: ignore[reportArgumentType]
+        is_small = mll.model.train_targets.shape[-1] <= LARGEST_ON_ONE_THREAD
+        with one_thread() if is_small else nullcontext():
+            is_found = _climb(mll, options.get("options"))  # pyright: ignore
+        if is_found:
             return mll.eval()
     return _fit_fallback(
         mll,
