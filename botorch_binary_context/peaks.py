@@ -130,7 +130,8 @@ class PeakKernel(Kernel):
         Returns:
             A ``... x n x m`` tensor, or ``... x n``.
         """
-        first, second = self.features(x1), self.features(x2)
+        first = self.features(x1)
+        second = self.features(x2)
         return (first * second).sum(dim=-1) if diag else first @ second.mT
 
 

@@ -105,7 +105,8 @@ def stack_trials(record: Mapping[str, Any]) -> tuple[ndarray, ndarray, ndarray]:
 
 def make_problem(record: Mapping[str, Any]) -> Problem:
     """Condense the prior, the data and the test rows of a record."""
-    prior, X = Prior(**record["kernel"]), np.asarray(record["test_X"])
+    prior = Prior(**record["kernel"])
+    X = np.asarray(record["test_X"])
     Z, D, log_odds = stack_trials(record)
     contrast, rates = np.eye(len(X)), (0.0, 0.0)
     if record["probability_kind"] == "duel":
@@ -136,7 +137,8 @@ def sweep(problem: Problem, v: ndarray, rng: Generator) -> None:
     then has a normal distribution truncated at zero.
     """
     errors = v - problem.mean[:, None]
-    log_uniform, coins = -rng.standard_exponential(v.shape), rng.random(v.shape)
+    log_uniform = -rng.standard_exponential(v.shape)
+    coins = rng.random(v.shape)
     for j, row in enumerate(problem.precision):
         root = np.sqrt(row[j])
         a = root * v[j] - row @ errors / root
@@ -246,7 +248,8 @@ def draw_trials(setup: Setup, rng: Generator) -> tuple[ndarray, ndarray]:
     X = draw_rows(prior, num, setup.d, rng)
     still = replace(prior, context_variance=0.0)
     root = np.linalg.cholesky(still.covariance(X, X) + 1e-6 * np.eye(num))
-    f, noise = root @ rng.standard_normal(num), rng.standard_normal(num + 1)
+    f = root @ rng.standard_normal(num)
+    noise = rng.standard_normal(num + 1)
     if prior.type == "psychometric":
         slope = prior.slope + prior.context_variance**0.5 * noise[-1]
         X[::2, 0] = (0.15 * noise[:-1] - f / slope)[::2].clip(-1, 1).round(4)

@@ -22,7 +22,8 @@ def normal_expectation(
         variance: The variance, positive.
         knots: Where ``func`` changes fast; the range is cut there too.
     """
-    mu, sd = mpmath.mpf(mean), mpmath.sqrt(mpmath.mpf(variance))
+    mu = mpmath.mpf(mean)
+    sd = mpmath.sqrt(mpmath.mpf(variance))
     reach = 12
     cuts = {mpmath.mpf(k) for k in range(-reach, reach + 1, 4)}
     cuts |= {(mpmath.mpf(k) - mu) / sd for k in knots}

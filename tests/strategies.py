@@ -92,7 +92,8 @@ def binary_data(
 ) -> tuple[Tensor, Tensor]:
     """Trials ``batch_shape x n x d`` and their labels ``batch_shape x n x 1``."""
     batch = draw(batch_shapes) if batched else ()
-    n, d = draw(st.integers(1, max_n)), draw(st.integers(1, max_d))
+    n = draw(st.integers(1, max_n))
+    d = draw(st.integers(1, max_d))
     return draw(inputs((*batch, n, d))), draw(labels((*batch, n, 1)))
 
 
@@ -102,5 +103,6 @@ def duel_data(
 ) -> tuple[Tensor, Tensor]:
     """Duels ``batch_shape x n x 2 x d`` and their labels ``batch_shape x n x 1``."""
     batch = draw(batch_shapes) if batched else ()
-    n, d = draw(st.integers(1, max_n)), draw(st.integers(1, max_d))
+    n = draw(st.integers(1, max_n))
+    d = draw(st.integers(1, max_d))
     return draw(inputs((*batch, n, 2, d))), draw(labels((*batch, n, 1)))

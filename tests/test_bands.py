@@ -20,10 +20,13 @@ from tests.tensors import uniform
 
 class TestLatentBand:
     def test_band_is_the_mean_and_two_deviations(self) -> None:
-        model, X = random_model(BinaryLaplaceGP, 8, 2), uniform(5, 2)
+        model = random_model(BinaryLaplaceGP, 8, 2)
+        X = uniform(5, 2)
         with torch.no_grad():
-            band, posterior = latent_band(model, X, 2.0), latent(model, X)
-        mean, variance = posterior.mean.squeeze(-1), posterior.variance.squeeze(-1)
+            band = latent_band(model, X, 2.0)
+            posterior = latent(model, X)
+        mean = posterior.mean.squeeze(-1)
+        variance = posterior.variance.squeeze(-1)
         assert_all_close(band.center, mean, atol=1e-10)
         assert_all_close(band.high - band.center, 2 * variance.sqrt(), atol=1e-8)
         assert_all_close(band.center - band.low, 2 * variance.sqrt(), atol=1e-8)

@@ -43,7 +43,8 @@ def test_against_quadrature(rho: float) -> None:
 
 
 def test_perfect_correlation() -> None:
-    h, k = double(POINTS).unsqueeze(-1), double(POINTS)
+    h = double(POINTS).unsqueeze(-1)
+    k = double(POINTS)
     same = bivariate_normal_cdf(h, k, double(1.0))
     opposite = bivariate_normal_cdf(h, k, double(-1.0))
     both = torch.minimum(normal_cdf(h), normal_cdf(k))
@@ -64,7 +65,8 @@ def test_covariance_equals_mpmath_even_where_it_is_tiny() -> None:
 
 
 def test_variance_is_the_covariance_with_itself() -> None:
-    mean, variance = double([-2.0, 0.3, 1.0]), double([0.1, 2.0, 50.0])
+    mean = double([-2.0, 0.3, 1.0])
+    variance = double([0.1, 2.0, 50.0])
     h, rho = mean / (1 + variance).sqrt(), variance / (1 + variance)
     expected = probit_moments(mean, variance)[1]
     found = probit_covariance(h, h, rho)
@@ -73,7 +75,8 @@ def test_variance_is_the_covariance_with_itself() -> None:
 
 def test_gradients_of_cdf_and_covariance_equal_finite_differences() -> None:
     rho = double([-0.95, -0.3, 0.0, 0.6, 0.97])
-    h, k = double([0.3, -1.0, 0.5, 2.0, 0.4]), double([0.2, 0.6, -0.4, 1.0, 0.9])
+    h = double([0.3, -1.0, 0.5, 2.0, 0.4])
+    k = double([0.2, 0.6, -0.4, 1.0, 0.9])
     arguments = tuple(t.requires_grad_() for t in (h, k, rho))
     assert gradcheck(bivariate_normal_cdf, arguments)
     assert gradcheck(probit_covariance, arguments)

@@ -196,7 +196,8 @@ class TestContextSpace:
     ) -> None:
         space = case[0]
         X = data.draw(strategies.inputs((*batch, 2, space.dim)))
-        parameters, contexts = space.parameters(X), space.contexts(X)
+        parameters = space.parameters(X)
+        contexts = space.contexts(X)
         assert contexts.shape[-1] == space.num_contexts
         assert parameters.shape[-1] == space.dim - space.num_contexts
         assert torch.equal(space.join(parameters, contexts), X)
@@ -221,7 +222,8 @@ class TestContextSpace:
         assert {c % space.dim for c in columns} == set(space.context_dims)
 
     def test_makes_nothing_on_the_default_device(self) -> None:
-        bounds, X = double(BOUNDS), torch.rand(3, 4, dtype=torch.double)
+        bounds = double(BOUNDS)
+        X = torch.rand(3, 4, dtype=torch.double)
         with RequireDevice():
             space = ContextSpace(bounds, [-1, 0], [2.5, 0.5])
             space.join(space.parameters(X), space.contexts(X))

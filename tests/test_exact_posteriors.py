@@ -65,7 +65,8 @@ class Trials(NamedTuple):
     def grid(self) -> tuple[ndarray, ndarray, ndarray]:
         """Points ``u``, their weights, and ``root`` with ``g = E g + root u``."""
         K = self.D @ self.prior.covariance(self.Z, self.Z) @ self.D.T
-        root, axis = np.linalg.cholesky(K), np.linspace(-8, 8, 401)
+        root = np.linalg.cholesky(K)
+        axis = np.linspace(-8, 8, 401)
         u = np.stack(np.meshgrid(axis, axis)).reshape(2, -1)
         g = self.prior.slope * self.D @ self.Z[:, :1] + root @ u
         offset, factor = self.likelihood.T[:, :, None]
@@ -95,7 +96,8 @@ def integrate(trials: Trials, T: ndarray, rates: Sequence[float]) -> dict[str, n
 
 
 class TestPrior:
-    X1, X2 = default_rng(0).random((4, 3)), default_rng(1).random((5, 3))
+    X1 = default_rng(0).random((4, 3))
+    X2 = default_rng(1).random((5, 3))
 
     def test_rbf_equals_scikit_learn(self) -> None:
         expected = 9.0 * np.asarray(RBF(0.3)(self.X1, self.X2)) + 4.0
@@ -114,7 +116,8 @@ class TestSweep:
         """Labels far against the prior mean keep finite draws of the right size."""
         empty = np.zeros((0, 1))
         for mean, log_odds in ((-30.0, np.inf), (30.0, -np.inf)):
-            one, odds = np.eye(1), np.array([log_odds])
+            one = np.eye(1)
+            odds = np.array([log_odds])
             problem = Problem(
                 np.array([mean]), one, odds, empty, empty, empty, empty, (0.0, 0.0)
             )

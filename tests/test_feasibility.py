@@ -27,7 +27,8 @@ def feasible_below(limit: float) -> Feasibility:
 
 @every_rule
 def test_every_rule_keeps_to_it(model_class: ModelClass, rule: str) -> None:
-    model, feasibility = context_model(model_class), feasible_below(0.6)
+    model = context_model(model_class)
+    feasibility = feasible_below(0.6)
     trial = suggest(model, SPACE, rule, QUICK, seed=0, feasibility=feasibility)
     for row in trial.reshape(-1, 2):
         probability = feasibility.model.probability_posterior(row.unsqueeze(0))
@@ -46,7 +47,8 @@ def test_model_expects_most_trials_to_be_feasible() -> None:
 
 def test_both_sides_of_a_duel_have_to_be() -> None:
     feasibility = feasible_below(0.6)
-    good, bad = double([0.5, 0.2]), double([0.5, 0.95])
+    good = double([0.5, 0.2])
+    bad = double([0.5, 0.95])
     rows = torch.stack([torch.stack(pair) for pair in ((good, good), (good, bad))])
     with torch.no_grad():
         first, second = feasibility.slack(rows).tolist()
@@ -72,12 +74,14 @@ def test_recommends_what_is_feasible() -> None:
 def test_confidence_makes_it_stricter() -> None:
     model = feasible_below(0.6).model
     X = uniform(20, 1, 2, seed=5)
-    loose, strict = Feasibility(model), Feasibility(model, 0.9, 0.95)
+    loose = Feasibility(model)
+    strict = Feasibility(model, 0.9, 0.95)
     assert (strict.slack(X) < loose.slack(X)).all()
 
 
 def test_nothing_left_and_mistakes() -> None:
-    model, never = context_model(BinaryLaplaceGP), feasible_below(-1.0)
+    model = context_model(BinaryLaplaceGP)
+    never = feasible_below(-1.0)
     never = Feasibility(never.model, probability=0.9, confidence=0.99)
     with pytest.raises(NoTrialLeftError, match="``feasibility`` to leave trials"):
         suggest(model, SPACE, "bald", QUICK, feasibility=never)

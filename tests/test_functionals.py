@@ -79,7 +79,8 @@ class TestFunctional:
     ) -> None:
         for batch_shape in ((), (3,)):
             rows = 4 * functional.num_rows
-            mean, K = uniform(*batch_shape, rows), covariance_of(rows, *batch_shape)
+            mean = uniform(*batch_shape, rows)
+            K = covariance_of(rows, *batch_shape)
             D = matrix_of(functional, 4)
             found = functional.of_distribution(MultivariateNormal(mean, K))
             near(found.mean, mean @ D.mT)

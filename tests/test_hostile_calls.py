@@ -54,7 +54,8 @@ def make_duels(*batch_shape: int) -> PreferenceGP:
     )
 
 
-MODEL, DUELS = make_binary(), make_duels()
+MODEL = make_binary()
+DUELS = make_duels()
 X = torch.full((2, 3), 0.5, dtype=torch.double)
 Y = torch.ones(2, 1, dtype=torch.double)
 PAIRS = torch.full((2, 2, 3), 0.5, dtype=torch.double)

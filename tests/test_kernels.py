@@ -100,7 +100,8 @@ def cases(draw: st.DrawFn) -> tuple[type, list[int], Tensor, Tensor]:
     dim = draw(st.integers(2, 5))
     columns = draw(strategies.context_columns(dim, min_size=1))
     kernel_class = draw(st.sampled_from(CLASSES))
-    X1, X2 = draw(strategies.inputs((4, dim))), draw(strategies.inputs((2, dim)))
+    X1 = draw(strategies.inputs((4, dim)))
+    X2 = draw(strategies.inputs((2, dim)))
     return kernel_class, columns, X1, X2
 
 
@@ -185,7 +186,8 @@ class TestContextKernels:
     ) -> None:
         kernel = vary(make_kernel(kernel_class, [-1], kernel_batch))
         assert kernel.batch_shape == kernel_batch
-        X1, X2 = uniform(*x_batch, 4, 3), uniform(*x_batch, 2, 3, seed=1)
+        X1 = uniform(*x_batch, 4, 3)
+        X2 = uniform(*x_batch, 2, 3, seed=1)
         batch = torch.broadcast_shapes(kernel_batch, x_batch)
         K = covariance(kernel, X1, X2)
         assert K.shape == (*batch, 4, 2)
@@ -207,7 +209,8 @@ class TestContextKernels:
             assert_all_close(rows, covariance(kernel, X, X)[1:3, 2:], rtol=1e-12)
 
     def test_gradients_equal_finite_differences(self) -> None:
-        X1, X2 = uniform(3, 3), uniform(2, 3, seed=1)
+        X1 = uniform(3, 3)
+        X2 = uniform(2, 3, seed=1)
         for kernel_class in CLASSES:
             kernel = make_kernel(kernel_class, [2, 0])
 
@@ -222,7 +225,8 @@ class TestContextKernels:
     def test_no_rows(self) -> None:
         for kernel_class in CLASSES:
             kernel = make_kernel(kernel_class, [0], (2,))
-            empty, X = torch.zeros(2, 0, 3).double(), uniform(2, 4, 3)
+            empty = torch.zeros(2, 0, 3).double()
+            X = uniform(2, 4, 3)
             assert covariance(kernel, empty, X).shape == (2, 0, 4)
             assert variance(kernel, empty).shape == (2, 0)
 
@@ -276,7 +280,8 @@ class TestContextKernels:
             covariance(kernel, uniform(4, 3), uniform(4, 3))
 
     def test_makes_nothing_on_the_default_device(self) -> None:
-        X, base = uniform(4, 3), make_base()
+        X = uniform(4, 3)
+        base = make_base()
         with RequireDevice():
             additive = AdditiveContextKernel(base, [0], GammaPrior(2.0, 1.0))
             additive.context_variance = THETA
@@ -350,7 +355,8 @@ class TestContextVariance:
 class TestCompositions:
     """With stock kernels, each against the sum or product of the parts."""
 
-    X1, X2 = uniform(4, 3), uniform(3, 3, seed=1)
+    X1 = uniform(4, 3)
+    X2 = uniform(3, 3, seed=1)
 
     def part(self, kernel_class: type, columns: Sequence[int] = (0,)) -> Tensor:
         return explicit(kernel_class, columns, self.X1, self.X2)
@@ -417,7 +423,8 @@ class TestCompositions:
         factors = RBFKernel(active_dims=(0,)), RBFKernel(active_dims=(1, 2))
         for factor in factors:
             factor.double().lengthscale = double(LENGTHSCALE)
-        rows1, rows2 = self.X1.tolist(), self.X2.tolist()
+        rows1 = self.X1.tolist()
+        rows2 = self.X2.tolist()
         entries = [
             [rbf_entry(a[:1], b[:1]) * rbf_entry(a[1:], b[1:]) for b in rows2]
             for a in rows1

@@ -171,7 +171,8 @@ class TestMutualInformation:
         assert_all_close(single.double(), exact, rtol=0, atol=1e-6)
 
     def test_mean_and_variance_are_broadcast(self) -> None:
-        mean, variance = torch.randn(3, 1).double(), torch.rand(4).double()
+        mean = torch.randn(3, 1).double()
+        variance = torch.rand(4).double()
         information = bernoulli_mutual_information(mean, variance)
         assert information.shape == (3, 4)
         expected = bernoulli_mutual_information(
@@ -206,7 +207,8 @@ class TestMutualInformation:
         self, mean: float, small: float, more: float
     ) -> None:
         """Expected entropy lies in [0, ln 2] and below the entropy of the average."""
-        mean_, variance = double(mean), double(small + more)
+        mean_ = double(mean)
+        variance = double(small + more)
         expected = expected_probit_entropy(mean_, variance)
         marginal = probit_entropy(mean_ / (1 + variance).sqrt())
         assert float(expected) >= 0.0

@@ -141,6 +141,7 @@ class TestDrawOptima:
     def test_repeats_itself(self):
         averaged = make_averaged(10)
         best = recommend(averaged.model, SPACE)
-        first, again = draw(averaged, best, 8), draw(averaged, best, 8)
+        first = draw(averaged, best, 8)
+        again = draw(averaged, best, 8)
         assert torch.equal(first.optima, again.optima)
         assert torch.equal(first.losses, again.losses)

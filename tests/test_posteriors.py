@@ -69,7 +69,8 @@ def joint_success(
 class TestLabelPosterior:
     def test_shapes_and_moments(self) -> None:
         for batch, rates in product(((), (3,), (2, 3)), RATES):
-            distribution, likelihood = joint_normal(4, batch), ProbitLikelihood(*rates)
+            distribution = joint_normal(4, batch)
+            likelihood = ProbitLikelihood(*rates)
             posterior: Any = LabelPosterior(distribution, likelihood)
             assert posterior.dtype == torch.double
             assert posterior.device == torch.device("cpu")
@@ -93,7 +94,8 @@ class TestLabelPosterior:
     def test_density_of_a_label_is_its_probability(self) -> None:
         posterior: Any = LabelPosterior(joint_normal(4, (3,)), ProbitLikelihood(0.1))
         mean = posterior.mean
-        ones, zeros = torch.ones_like(mean), torch.zeros_like(mean)
+        ones = torch.ones_like(mean)
+        zeros = torch.zeros_like(mean)
         assert_all_close(posterior.density(ones), mean)
         assert_all_close(posterior.density(zeros), 1 - mean)
         mixed = torch.stack([ones, zeros])
@@ -157,7 +159,8 @@ class TestLabelSamplers:
     def test_base_samples(self) -> None:
         """By hand: the latent values from one column, the labels from the other."""
         for batch in ((), (3,)):
-            distribution, likelihood = joint_normal(4, batch), ProbitLikelihood(0.1)
+            distribution = joint_normal(4, batch)
+            likelihood = ProbitLikelihood(0.1)
             posterior: Any = LabelPosterior(distribution, likelihood)
             shape = torch.Size([6])
             assert posterior.base_sample_shape == (*batch, 4, 2)

@@ -92,7 +92,8 @@ class TestProbitMoments:
             assert relative_error(value.double(), truth) < 1e-5
 
     def test_mean_and_variance_are_broadcast(self) -> None:
-        mean, variance = torch.randn(3, 1).double(), torch.rand(4).double()
+        mean = torch.randn(3, 1).double()
+        variance = torch.rand(4).double()
         center, spread = probit_moments(mean, variance)
         full = torch.broadcast_tensors(mean, variance)
         for value, expected in zip(
@@ -109,7 +110,8 @@ class TestProbitMoments:
 
     def test_derivative_in_the_variance_at_zero(self) -> None:
         # V Φ(f) = φ(μ)² σ² + O(σ⁴)
-        mean, variance = double([0.0, 1.5]), torch.zeros(2).double().requires_grad_()
+        mean = double([0.0, 1.5])
+        variance = torch.zeros(2).double().requires_grad_()
         _, spread = probit_moments(mean, variance)
         (slope,) = torch.autograd.grad(spread.sum(), variance)
         assert_all_close(slope, torch.exp(-mean.square()) / (2 * math.pi))
@@ -172,7 +174,8 @@ class TestNormalCdf:
 
 class TestGaussianExpectation:
     def test_polynomials_are_exact(self) -> None:
-        mean, variance = torch.randn(2, 3).double(), torch.rand(2, 3).double()
+        mean = torch.randn(2, 3).double()
+        variance = torch.rand(2, 3).double()
         square = gaussian_expectation(torch.square, mean, variance)
         assert_all_close(square, mean.square() + variance, rtol=1e-13)
         fourth = gaussian_expectation(lambda f: f**4, mean, variance)
@@ -256,7 +259,8 @@ class TestQuadratureCache:
     def test_usable_after_inference_mode(self) -> None:
         probability.legendre.cache_clear()
         probability.hermite.cache_clear()
-        mean, variance = double([0.5]), double([1.0])
+        mean = double([0.5])
+        variance = double([1.0])
         with torch.inference_mode():
             probit_moments(mean, variance)
             bernoulli_mutual_information(mean, variance)
@@ -268,7 +272,8 @@ class TestQuadratureCache:
     def test_makes_nothing_on_the_default_device(self) -> None:
         probability.legendre.cache_clear()
         probability.hermite.cache_clear()
-        mean, variance = double([-1.0, 2.0]), double([0.5, 3.0])
+        mean = double([-1.0, 2.0])
+        variance = double([0.5, 3.0])
         with RequireDevice():
             probit_moments(mean, variance)
             bernoulli_mutual_information(mean, variance)

@@ -111,7 +111,8 @@ class TestAppendFeatures:
         model = with_contexts(model_class)
         plain = random_model(model_class, 12)
         sides = () if model_class is BinaryLaplaceGP else (2,)
-        X, Y = uniform(2, *sides, 2, seed=3), double([[1.0], [0.0]])
+        X = uniform(2, *sides, 2, seed=3)
+        Y = double([[1.0], [0.0]])
         model = model.condition_on_observations(X, Y)
         plain = plain.condition_on_observations(X, Y)
         assert model.train_inputs[0].shape == plain.train_inputs[0].shape
@@ -158,7 +159,8 @@ def test_perturbed_inputs_give_the_risk_measures_by_hand(
 def test_scaled_contexts() -> None:
     """A context is appended first, and then scaled with the rest."""
     bounds = double([[0.0, -1.0], [2.0, 3.0]])
-    X, Y = double([[0.5, 0.0], [1.5, 2.0], [1.0, 1.0]]), double([[1.0], [0.0], [1.0]])
+    X = double([[0.5, 0.0], [1.5, 2.0], [1.0, 1.0]])
+    Y = double([[1.0], [0.0], [1.0]])
     contexts = double([[-0.5], [2.5]])
     chain = ChainedInputTransform(
         append=AppendFeatures(feature_set=contexts),

@@ -293,7 +293,8 @@ class TestFantasize:
         self, model_class: ModelClass
     ) -> None:
         model = random_model(model_class)
-        X, test_X = uniform(3, 2, 2, seed=5), uniform(4, 2, seed=6)
+        X = uniform(3, 2, 2, seed=5)
+        test_X = uniform(4, 2, seed=6)
         fantasy = model.fantasize(X, SobolQMCNormalSampler(torch.Size([8]), seed=0))
         assert fantasy.batch_shape == (8, 3)
         mean = latent(fantasy, test_X).mean
@@ -361,7 +362,8 @@ class TestModelLists:
     def test_posterior_has_the_moments_of_each_model(
         self, list_class: Callable[..., ModelList]
     ) -> None:
-        models, X = self.models(), uniform(5, 2, 2)
+        models = self.models()
+        X = uniform(5, 2, 2)
         posterior: Any = list_class(*models).posterior(X)
         expected = torch.cat([latent(m, X).mean for m in models], dim=-1)
         torch.testing.assert_close(posterior.mean, expected)

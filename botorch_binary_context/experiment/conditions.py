@@ -172,7 +172,8 @@ def _read_pair(variable: Context, pair: Any) -> tuple[float, float]:
         )
     low, high = (float(end) for end in variable.bounds)
     ends = (low if pair[0] is None else pair[0], high if pair[1] is None else pair[1])
-    least, largest = max(low, float(ends[0])), min(high, float(ends[1]))
+    least = max(low, float(ends[0]))
+    largest = min(high, float(ends[1]))
     grid = variable.choices or (least,)
     if least > largest or not any(least <= value <= largest for value in grid):
         raise InputDataError(

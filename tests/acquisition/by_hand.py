@@ -62,7 +62,8 @@ class LaplaceByHand:
     @cached_property
     def gradient_and_information(self) -> tuple[Array, Array]:
         """At the mode."""
-        K, mean = self.prior(self.trials, self.trials), self.prior_mean(self.trials)
+        K = self.prior(self.trials, self.trials)
+        mean = self.prior_mean(self.trials)
         f = mean
         for _ in range(300 if self.guess_rate else 30):
             gradient, W = self.derivatives(f)
@@ -83,7 +84,8 @@ class LaplaceByHand:
         """The posterior covariance of what trials observe."""
         _, W = self.gradient_and_information
         K = self.prior(self.trials, self.trials)
-        left, right = self.prior(first, self.trials), self.prior(self.trials, second)
+        left = self.prior(first, self.trials)
+        right = self.prior(self.trials, second)
         solved = np.linalg.solve(np.eye(len(W)) + W[:, None] * K, W[:, None] * right)
         return self.prior(first, second) - left @ solved
 

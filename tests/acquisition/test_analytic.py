@@ -80,7 +80,8 @@ every_function = pytest.mark.parametrize(("make", "model_class"), CASES, ids=NAM
 class TestGoldenBinary:
     def cases(self, name: str) -> list[tuple[BinaryLaplaceGP, Tensor, dict[str, Any]]]:
         golden = load_golden(name)
-        X, Y = double(golden["z"]), double(golden["c"]).unsqueeze(-1)
+        X = double(golden["z"])
+        Y = double(golden["c"]).unsqueeze(-1)
         return [
             (
                 BinaryLaplaceGP(
@@ -145,7 +146,8 @@ class TestDefinitions:
         model = random_model(BinaryLaplaceGP)
         X = uniform(5, 1, 2, seed=3)
         posterior = model.probability_posterior(X)
-        mean, sd = posterior.mean.flatten(), posterior.variance.sqrt().flatten()
+        mean = posterior.mean.flatten()
+        sd = posterior.variance.sqrt().flatten()
         for beta in (0.0, 1.0, 4.0):
             found = BinaryUpperConfidenceBound(model, beta=beta)(X)
             assert_close(found, mean + beta * sd, 1e-12)
@@ -154,7 +156,8 @@ class TestDefinitions:
         model = random_model(BinaryLaplaceGP)
         X = uniform(5, 1, 2, seed=3)
         posterior = latent(model, X)
-        mean, sd = posterior.mean.flatten(), posterior.variance.sqrt().flatten()
+        mean = posterior.mean.flatten()
+        sd = posterior.variance.sqrt().flatten()
         for beta in (0.0, 1.0, 4.0):
             found = LatentUpperConfidenceBound(model, beta=beta)(X)
             assert_close(found, mean + beta * sd, 1e-12)
@@ -167,7 +170,8 @@ class TestDefinitions:
 
     def test_an_incumbent_for_each_element(self) -> None:
         batched = Problem("product", 2, PreferenceLaplaceGP, [0, 1, 2])
-        incumbents, X = uniform(3, 3, seed=5), uniform(4, 3, 1, 3, seed=6)
+        incumbents = uniform(3, 3, seed=5)
+        X = uniform(4, 3, 1, 3, seed=6)
         values = MaximallyUncertainChallenge(batched.model, incumbents)(X)
         for i in range(3):
             alone = batched.element((i,)).model
@@ -290,7 +294,8 @@ class TestMutualInformation:
         acqf = BernoulliMutualInformation(
             PreferenceLaplaceGP(*data, covar_module=kernel)
         )
-        values, swapped = acqf(data[0]), acqf(data[0].flip(-2))
+        values = acqf(data[0])
+        swapped = acqf(data[0].flip(-2))
         assert bool(((values >= 0) & (values <= log(2))).all())
         assert_close(values, swapped, 1e-12)
 
@@ -298,7 +303,8 @@ class TestMutualInformation:
 class TestMessages:
     def test_number_of_rows(self) -> None:
         binary, duels = (random_model(model_class) for model_class in MODEL_CLASSES)
-        two, one = uniform(4, 2, 2), uniform(4, 1, 2)
+        two = uniform(4, 2, 2)
+        one = uniform(4, 1, 2)
         for acqf in (
             BinaryUpperConfidenceBound(binary),
             LatentUpperConfidenceBound(binary),

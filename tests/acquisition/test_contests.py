@@ -22,7 +22,8 @@ NUM_DRAWS = 400_000
 
 
 def make_model() -> BestOfGP:
-    X, Y = uniform(6, 3, 2), double([[0.0], [1.0], [2.0], [1.0], [0.0], [2.0]])
+    X = uniform(6, 3, 2)
+    Y = double([[0.0], [1.0], [2.0], [1.0], [0.0], [2.0]])
     X[..., 0] = X[:, :1, 0]
     model = BestOfGP(X, Y, covar_module=simple_kernel())
     return model.requires_grad_(False).eval()

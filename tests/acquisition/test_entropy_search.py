@@ -237,7 +237,8 @@ class TestContract:
 
     def test_single_precision(self, model_class: ModelClass) -> None:
         problem = Problem("product", 2, model_class)
-        X, optima = problem.candidates(4), optima_of(problem)
+        X = problem.candidates(4)
+        optima = optima_of(problem)
         expected = search(problem)(X)
         problem.model.float()
         acqf = ContextualJointEntropySearch(
@@ -367,7 +368,9 @@ class TestSampledOptima:
             return acqf(X).detach()
 
         state = torch.random.get_rng_state()
-        first, again, other = values(1), values(1), values(2)
+        first = values(1)
+        again = values(1)
+        other = values(2)
         assert torch.equal(torch.random.get_rng_state(), state)
         assert torch.equal(first, again)
         assert not torch.allclose(first, other)

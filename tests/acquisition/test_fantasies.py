@@ -298,7 +298,8 @@ class TestAdjoint:
     def assert_solves(self, fantasies: Fantasies, atol: float = 1e-9) -> None:
         """Against a dense system for each candidate."""
         a, a_new = fantasies.solve()
-        b, b_new = torch.sin(a * 40), torch.cos(a_new * 40)
+        b = torch.sin(a * 40)
+        b_new = torch.cos(a_new * 40)
         Hx, hx = fantasies.solve_adjoint(a, a_new, b, b_new)
         weights = torch.cat([a, a_new.unsqueeze(-2)], dim=-2)
         curvature = fantasies.derivatives(weights).negative_hessian
@@ -361,7 +362,8 @@ def saturated_model(label: float = 1.0) -> tuple[BinaryLaplaceGP, LaplaceByHand]
     def covariance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
         return 400.0 * np.exp(-((first - second.T) ** 2) / 0.18)
 
-    trials, labels = X.unsqueeze(-2).numpy(), np.full(5, label)
+    trials = X.unsqueeze(-2).numpy()
+    labels = np.full(5, label)
     return model, LaplaceByHand(covariance, trials, labels)
 
 

@@ -128,7 +128,8 @@ class TestConstructors:
         problem = problem_of(acqf_class)
         required = {"model": problem.model, **REQUIRED[acqf_class]}
         kwargs = get_acqf_input_constructor(acqf_class)(**required)
-        acqf, plain = acqf_class(**kwargs), acqf_class(**required)
+        acqf = acqf_class(**kwargs)
+        plain = acqf_class(**required)
         assert kwargs["model"] is problem.model
         if acqf_class is ContextualJointEntropySearch:  # its draw has no seed
             torch.manual_seed(0)
@@ -155,7 +156,8 @@ class TestConstructors:
         if acqf_class is ContextualJointEntropySearch:
             required["seed"] = 0
         kwargs = get_acqf_input_constructor(acqf_class)(**required, X_pending=PENDING)
-        acqf, idle = acqf_class(**kwargs), acqf_class(**required)
+        acqf = acqf_class(**kwargs)
+        idle = acqf_class(**required)
         X = uniform(4, rows_of(acqf_class), 2)
         pending = acqf(X)
         assert (pending - idle(X)).abs().max() > 1e-6

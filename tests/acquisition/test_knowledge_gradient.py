@@ -95,7 +95,8 @@ class TestBruteForceWithGuesses:
 @pytest.mark.parametrize("case", load_golden("knowledge_gradient"))
 class TestGolden:
     def acquisition(self, case: dict[str, Any]) -> ContextualBinaryKnowledgeGradient:
-        X, Y = double(case["z"]), double(case["c"]).unsqueeze(-1)
+        X = double(case["z"])
+        Y = double(case["c"]).unsqueeze(-1)
         kernel = golden_kernel(case["kernel"], case["hyper"])
         bounds = double([[0.0] * X.shape[-1], [1.0] * X.shape[-1]])
         return ContextualBinaryKnowledgeGradient(
@@ -206,7 +207,8 @@ class TestNested:
             acqf = nested(problem, num_points=32)
             X = problem.candidates(50, 3)
             with torch.no_grad():
-                value, estimate = acqf.evaluate(X), acqf.screen(X)
+                value = acqf.evaluate(X)
+                estimate = acqf.screen(X)
                 with mock.patch.object(module, "COARSE", EXACT):
                     exact = acqf.screen(X)
             gap = value - exact

@@ -145,7 +145,8 @@ def test_joint_entropy_search(kind: str):
     model = make_model(kind)
     X = candidates(model, 3)
     acqf = ContextualJointEntropySearch(model, SPACE, num_paths=2, seed=0)
-    optima, values = uniform(2, 2, seed=8), double([1.0, 2.5])
+    optima = uniform(2, 2, seed=8)
+    values = double([1.0, 2.5])
     acqf.set_optima(optima, values)
     found = acqf(X)
     likelihood, functional = model.likelihood, model.functional
@@ -178,8 +179,10 @@ def test_targeted_information_at_the_target_is_all_there_is(kind: str):
 def test_outcomes_together_with_a_low_variable(kind: str):
     likelihood = MAKERS[kind]()
     assert isinstance(likelihood, OrdinalLikelihood)
-    mean, variance = double([0.3, -1.0]), double([1.5, 0.4])
-    below, covariance = double([0.2, -0.7]), double([-0.8, 0.5])
+    mean = double([0.3, -1.0])
+    variance = double([1.5, 0.4])
+    below = double([0.2, -0.7])
+    covariance = double([-0.8, 0.5])
     found = likelihood.probabilities_below(mean, variance, below, covariance)
     for i in range(2):
         sd = variance[i].sqrt()

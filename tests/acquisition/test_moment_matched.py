@@ -208,7 +208,8 @@ class TestFirstTrial:
         for case in (CASES["no data"], Case(Problem("additive", 1, DUELS, n=0))):
             problem, model = case.problem, case.model(ExpectationPropagation())
             acqf = MomentMatchedKnowledgeGradient(model, problem.space)
-            X, inner = problem.candidates(), uniform(2, problem.parameters)
+            X = problem.candidates()
+            inner = uniform(2, problem.parameters)
             points = problem.space.at_reference(inner)
             success = model.probability_posterior(X).mean
             expected = -acqf.current_value
@@ -224,7 +225,8 @@ class TestFirstTrial:
 @st.composite
 def settings_of_models(draw: DrawFn) -> tuple[LatentGP, ContextSpace]:
     """Models of random trials in a box, batches of models among them."""
-    duels, inference = draw(st.booleans()), draw(st.sampled_from(INFERENCES))
+    duels = draw(st.booleans())
+    inference = draw(st.sampled_from(INFERENCES))
     data = strategies.duel_data if duels else strategies.binary_data
     X, Y = draw(data())
     X = X[..., : draw(st.integers(0, Y.shape[-2])), :, :] if duels else X

@@ -89,7 +89,8 @@ class TestContract:
 
     def test_joint_batch_equals_loop(self, model_class: ModelClass) -> None:
         problem = Problem("product", 2, model_class, [0, 1, 2])
-        X, inner = problem.candidates(4, 3), uniform(4, 3, 2, 2, seed=8)
+        X = problem.candidates(4, 3)
+        inner = uniform(4, 3, 2, 2, seed=8)
         values = by_ep(problem).evaluate_joint(X, inner)
         assert values.shape == (4, 3)
         for i in range(3):
@@ -102,9 +103,11 @@ class TestContract:
     ) -> None:
         # A lower bound: the value at its own inner points.
         problem = Problem("product", 2, model_class, [0, 1, 2])
-        acqf, X = by_ep(problem), problem.candidates(50, 3)
+        acqf = by_ep(problem)
+        X = problem.candidates(50, 3)
         with torch.no_grad():
-            value, estimate = acqf.evaluate(X), acqf.screen(X)
+            value = acqf.evaluate(X)
+            estimate = acqf.screen(X)
             starts = acqf.inner_starts(X)
             assert starts.shape == (50, 3, 2, 2)
             assert_close(acqf.evaluate_joint(X, starts), estimate, 1e-12)
@@ -114,7 +117,8 @@ class TestContract:
 
     def test_is_largest(self, model_class: ModelClass) -> None:
         problem = Problem("additive", 2, model_class)
-        acqf, X = by_ep(problem), problem.candidates(20)
+        acqf = by_ep(problem)
+        X = problem.candidates(20)
         inner = uniform(50, 20, 2, 2, seed=8)
         others = acqf.evaluate_joint(X.expand(50, *X.shape), inner)
         assert (acqf(X) - others).min() > -1e-12
@@ -124,7 +128,8 @@ class TestContract:
     ) -> None:
         # The points searched hardly matter, and those of one seed repeat themselves.
         problem = Problem("product", 2, model_class)
-        model, X = by_ep(problem).model, problem.candidates(8)
+        model = by_ep(problem).model
+        X = problem.candidates(8)
         first, again, other = (
             MomentMatchedKnowledgeGradient(model, problem.space, seed=seed)(X)
             for seed in (0, 0, 1)
@@ -230,7 +235,8 @@ class TestRule:
                 assert (acqf(trials) / others).min() > 0.99
 
     def test_repeats_itself(self) -> None:
-        model, space = model_to_search(2, 0), space_to_search(2)
+        model = model_to_search(2, 0)
+        space = space_to_search(2)
         first, again = (suggest(model, space, "mkg", seed=3) for _ in range(2))
         assert torch.equal(first, again)
 
@@ -273,7 +279,8 @@ class TestRule:
 
     def test_input_transform(self) -> None:
         # In a box of another size the same trial is suggested, moved and stretched.
-        plain, other = Problem("product", 1), Problem("product", 1, normalized=True)
+        plain = Problem("product", 1)
+        other = Problem("product", 1, normalized=True)
         first, second = (
             suggest(problem.model, problem.space, "mkg", seed=0)
             for problem in (plain, other)

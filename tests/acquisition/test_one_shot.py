@@ -70,7 +70,8 @@ class TestOneShot:
     def test_order_of_outcomes(self, model_class: ModelClass) -> None:
         # The first further row is for a pass, the second for a fail.
         problem = Problem("additive", 2, model_class)
-        X, inner = problem.candidates(1), self.inner_points(problem, 1)
+        X = problem.candidates(1)
+        inner = self.inner_points(problem, 1)
         by_hand, trial = problem.by_hand, X[0].numpy()
         success = by_hand.success(trial[None]).item()
         points = inner[0].unsqueeze(-2).numpy()
@@ -83,7 +84,8 @@ class TestOneShot:
     def test_is_a_lower_bound(self, model_class: ModelClass) -> None:
         for kind in KINDS:
             problem = Problem(kind, 2, model_class)
-            X, inner = problem.candidates(50), self.inner_points(problem, 50)
+            X = problem.candidates(50)
+            inner = self.inner_points(problem, 50)
             with torch.no_grad():
                 value = one_shot(problem)(torch.cat([X, inner], dim=-2))
                 assert bool((value <= nested(problem)(X) + 1e-12).all())
@@ -92,7 +94,8 @@ class TestOneShot:
         self, model_class: ModelClass
     ) -> None:
         problem = Problem("additive", 2, model_class, contexts=2)
-        X, inner = problem.candidates(3), self.inner_points(problem, 3)
+        X = problem.candidates(3)
+        inner = self.inner_points(problem, 3)
         acqf = one_shot(problem)
         expected = acqf(torch.cat([X, inner], dim=-2))
         inner[..., problem.context_dims] = 17.0

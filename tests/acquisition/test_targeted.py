@@ -104,10 +104,8 @@ def test_information_equals_quadrature(model: LatentGP) -> None:
 def test_the_target_itself(model: LatentGP) -> None:
     """There it is all information; elsewhere it is less."""
     X, target = trials(model, 9)
-    acqf, all_of_it = (
-        TargetedInformation(model, target),
-        BernoulliMutualInformation(model),
-    )
+    acqf = TargetedInformation(model, target)
+    all_of_it = BernoulliMutualInformation(model)
     torch.testing.assert_close(acqf(target[None]), all_of_it(target[None]))
     assert bool((acqf(X) <= all_of_it(X) + 1e-12).all())
     assert bool((acqf(X)[[0, -1]] < 0.9 * all_of_it(X)[[0, -1]]).all())
@@ -198,7 +196,8 @@ def test_rule_with_several_contexts(model: LatentGP, goal: Goal) -> None:
         contrasts = ours.unflatten(-1, (22, -1)) @ sides
         target = goal.combine(theirs.unflatten(-1, (-1, 3)), model) @ sides
         joint = torch.cat([contrasts, target[:, None]], dim=-1).T
-        mean, covar = joint.mean(dim=-1), joint.cov()
+        mean = joint.mean(dim=-1)
+        covar = joint.cov()
         if isinstance(goal, WorstContext):  # the linear part of what counts
             rho = covar[:-1, -1] / covar[-1, -1].sqrt()
             score = [_probit(model, mean[i], covar[i, i], rho[i]) for i in range(22)]

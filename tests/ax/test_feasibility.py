@@ -97,7 +97,8 @@ def test_feasibility_in_ax() -> None:
     client.set_generation_strategy(feasibility_strategy(["ready"], initial_trials=10))
     for _ in range(13):
         for index, t in client.get_next_trials(1).items():
-            x, y = float(t["x"]), float(t["y"])
+            x = float(t["x"])
+            y = float(t["y"])
             ready = x > 0.4
             outcome = {"ready": float(ready)}
             if ready:  # what is not ready costs nothing that could be measured

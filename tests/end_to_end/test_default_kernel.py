@@ -59,6 +59,7 @@ def test_rare_passes() -> None:
         batch_shape=shape,
         outputscale_prior=GammaPrior(2.0, 0.5),
     )
-    found, other = optimize(None), optimize(continuous.double())
+    found = optimize(None)
+    other = optimize(continuous.double())
     assert found.mean() > other.mean() + 0.5
     assert found.median() > 0.0

@@ -74,7 +74,8 @@ lengthscale = 0.3
 context_lengthscale = 1.0
 """
 DOCUMENTS = (TOML, LENS, DUELS)
-NAN, INF = float("nan"), float("inf")
+NAN = float("nan")
+INF = float("inf")
 NUMBERS: list[Any] = [0, -1, 1, 1.5, 10**18, 2**64, 10**400, 10**5000, -0.0]
 NUMBERS += [1e308, -1e308, 5e-324, 1e100, 1e-100, 1e16, 1e-16, NAN, INF, -INF]
 TEXTS = ["", "x", "1/26", "a=b", "\x00", "two\nlines", "é" * 500, "log", "integer"]

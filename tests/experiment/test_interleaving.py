@@ -98,7 +98,8 @@ class TestExperiment:
                     experiment.tell(experiment.ask().id, 1)
                 return experiment.trials
 
-        plain, mixed = ask("plain"), ask("mixed", catch_rate=0.3, catch=BLANK)
+        plain = ask("plain")
+        mixed = ask("mixed", catch_rate=0.3, catch=BLANK)
         same = [
             a.values == b.values
             for a, b in zip(plain, mixed, strict=True)

@@ -179,7 +179,8 @@ class TestNamedCombinations:
         assert Settings.from_dict(settings.to_dict()) == settings
         by_hand = Settings(self.space, combinations=[[1, 0.5], [0, 0.5]])
         X = uniform(4, 3)
-        named, expected = settings.coordinates(), by_hand.coordinates()
+        named = settings.coordinates()
+        expected = by_hand.coordinates()
         assert named is not None
         assert expected is not None
         torch.testing.assert_close(named(X), expected(X))

@@ -17,7 +17,8 @@ from tests.tensors import uniform
 
 def test_it_is_the_same_function_with_another_kernel() -> None:
     points = uniform(12, 2)
-    first, second = RBFKernel().double(), RBFKernel().double()
+    first = RBFKernel().double()
+    second = RBFKernel().double()
     second.initialize(lengthscale=0.3)
     mean = PopulationMean(ZeroMean(), first, points)
     mean.fit(torch.sin(5 * points[:, 0]))

@@ -69,7 +69,8 @@ class TestParameters:
         assert best.num_answers == 40
 
     def test_repeats_itself(self) -> None:
-        first, again = recommendation(pass_fail()), recommendation(pass_fail())
+        first = recommendation(pass_fail())
+        again = recommendation(pass_fail())
         assert first.parameters == again.parameters
         assert first.uncertainty == again.uncertainty
 
@@ -105,10 +106,8 @@ class TestUncertainty:
         draws = posterior.mean.detach() + root @ noise.double()
         gain = 0.1 * 100 ** grid[draws.argmax(dim=0)].flatten()
         for end, share in zip(best.uncertainty["gain"], (0.05, 0.95), strict=True):
-            below, not_above = (
-                (gain < end).double().mean(),
-                (gain <= end).double().mean(),
-            )
+            below = (gain < end).double().mean()
+            not_above = (gain <= end).double().mean()
             assert below - 0.1 < share < not_above + 0.1  # of 64 draws
 
 

@@ -265,7 +265,8 @@ class TestCombinations:
 
     def test_coordinates_are_those_of_the_users_units(self) -> None:
         settings = Settings(LENS, combinations=POWER_VECTOR)
-        transform, encoder = settings.coordinates(), settings.encoder()
+        transform = settings.coordinates()
+        encoder = settings.encoder()
         assert transform is not None
         lenses = [(-4.0, -3.0), (1.0, -1.0), (4.0, 0.0)]
         rows = [

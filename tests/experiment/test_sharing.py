@@ -65,7 +65,8 @@ class TestThreads:
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Of the same handle and of another one."""
-        computing, go_on = threading.Event(), threading.Event()
+        computing = threading.Event()
+        go_on = threading.Event()
 
         def compute(*_: Any) -> None:
             computing.set()

@@ -20,7 +20,8 @@ class TestNamedSpace:
         assert NamedSpace([Real("x", 0, 1)]).reference_context() == {}
 
     def test_refuses_no_variables_repeated_names_and_wrong_kinds(self) -> None:
-        x, s = Real("x", 0, 1), Context("x", 0.0, low=0.0, high=1.0)
+        x = Real("x", 0, 1)
+        s = Context("x", 0.0, low=0.0, high=1.0)
         with pytest.raises(InputDataError, match="at least one variable, but got none"):
             NamedSpace([], [])
         with pytest.raises(InputDataError, match="but got x more than once"):

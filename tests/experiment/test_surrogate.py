@@ -80,7 +80,8 @@ class TestModel:
     def test_data_are_the_encoded_trials_and_their_outcomes(
         self, settings: Settings
     ) -> None:
-        maker, trials = Surrogate(settings), make_trials(settings, 6)
+        maker = Surrogate(settings)
+        trials = make_trials(settings, 6)
         model = maker.model(trials, {}, snap_contexts=True)
         two = settings.feedback.functional.num_rows == 2
         assert model.functional == (DIFFERENCE if two else VALUE)
@@ -117,7 +118,8 @@ class TestModel:
     def test_model_that_chooses_knows_only_levels(self) -> None:
         """The model that chooses knows only levels, the one that predicts all."""
         settings = pass_fail(MIXED)
-        maker, trials = Surrogate(settings), make_trials(settings, 12)
+        maker = Surrogate(settings)
+        trials = make_trials(settings, 12)
         row = maker.encoder.encode({"noise": 1.9}, [trials[0].parameters])
         nearest = maker.encoder.encode({"noise": 2.0}, [trials[0].parameters])
 
@@ -196,7 +198,8 @@ class TestFit:
     @every_kind
     def test_better_than_the_prior(self, settings: Settings) -> None:
         """And no small change is better."""
-        maker, trials = Surrogate(settings), make_trials(settings, 25)
+        maker = Surrogate(settings)
+        trials = make_trials(settings, 25)
         learned = maker.fit(trials)
         assert learned is not None
         best = evidence(maker, trials, learned)
@@ -230,7 +233,8 @@ class TestFit:
 
     def test_fixed_ones_are_not_learned(self) -> None:
         settings = pass_fail(hyperparameters={"lengthscale": 0.3})
-        maker, trials = Surrogate(settings), make_trials(settings, 15)
+        maker = Surrogate(settings)
+        trials = make_trials(settings, 15)
         learned = maker.fit(trials)
         assert learned is not None
         assert set(learned) == {"outputscale", "slope"}

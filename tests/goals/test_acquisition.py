@@ -46,7 +46,8 @@ from tests.goals.problems import (
 )
 from tests.tensors import double, uniform
 
-AVERAGE, WORST = ContextAverage(CONTEXTS, [5, 2, 3]), WorstContext(CONTEXTS)
+AVERAGE = ContextAverage(CONTEXTS, [5, 2, 3])
+WORST = WorstContext(CONTEXTS)
 AT = AtContext([0.3])
 
 
@@ -68,7 +69,8 @@ class TestBounds:
 
     @every_goal
     def test_are_the_mean_and_deviations_of_the_goal(self, goal: Goal) -> None:
-        model, X = make_model("outcomes"), uniform(5, 1, 3)
+        model = make_model("outcomes")
+        X = uniform(5, 1, 3)
         x = SPACE.parameters(X.squeeze(-2))
         mean, variance = goal.moments(model, SPACE, x)
         acqf = LatentGoalUpperConfidenceBound(model, SPACE, goal, beta=0.7)
@@ -116,7 +118,8 @@ class TestClosedForms:
             goal = draws[:, : len(rows)].unflatten(-1, (-1, 3)) @ double(
                 [0.5, 0.2, 0.3]
             )
-            passed, failed = (goal * p).mean(0).max(), (goal * (1 - p)).mean(0).max()
+            passed = (goal * p).mean(0).max()
+            failed = (goal * (1 - p)).mean(0).max()
             gain = passed + failed - goal.mean(0).max()
             assert abs(found[i] - gain) < 8e-3
 
@@ -152,7 +155,8 @@ class TestSampledKnowledgeGradient:
     ) -> None:
         model = make_model(kind, n=4)
         acqf = SampledKnowledgeGradient(model, SPACE, goal, num_points=4)
-        points, X = acqf.choose_points(), candidates(model, 2)
+        points = acqf.choose_points()
+        X = candidates(model, 2)
         rows = goal.rows(SPACE, points).flatten(0, 1)
         for trial in X:
             draws = joint_draws(model, torch.cat([rows, trial]), 200_000)

@@ -144,7 +144,8 @@ def test_success_probability(goal: Goal, kind: str) -> None:
 
 def test_average_success_by_quadrature() -> None:
     """Two contexts: an integral over the plane."""
-    model, goal = make_model("outcomes"), AverageSuccess(CONTEXTS[:2], [0.4, 0.6])
+    model = make_model("outcomes")
+    goal = AverageSuccess(CONTEXTS[:2], [0.4, 0.6])
     mean, variance = goal.moments(model, SPACE, X[:1])
     posterior = model.posterior(rows_by_hand(goal, X[0])[:2])
     covar: Tensor = posterior.distribution.covariance_matrix  # pyright: ignore
@@ -166,7 +167,8 @@ def test_average_success_with_learned_rates() -> None:
     likelihood = ProbitLikelihood(
         0.3, 0.02, learn_lapse_rate=True, batch_shape=torch.Size([2])
     )
-    X_train, Y = uniform(2, 6, 3), torch.ones(2, 6, 1).double()
+    X_train = uniform(2, 6, 3)
+    Y = torch.ones(2, 6, 1).double()
     model = BinaryGP(X_train, Y, likelihood, covar_module=make_kernel())
     mean, variance = SUCCESS.moments(model, SPACE, X.unsqueeze(1).expand(4, 2, 2))
     assert mean.shape == variance.shape == (4, 2)
@@ -187,7 +189,8 @@ def known_function() -> BinaryGP:
     kernel = ScaleKernel(RBFKernel()).double()
     kernel.outputscale = 1e-8
     mean: Any = HandMade()
-    X, Y = torch.zeros(0, 2).double(), torch.zeros(0, 1).double()
+    X = torch.zeros(0, 2).double()
+    Y = torch.zeros(0, 1).double()
     return BinaryGP(X, Y, covar_module=kernel, mean_module=mean)
 
 
@@ -214,7 +217,8 @@ def test_every_goal_finds_its_own_optimum(goal: Goal) -> None:
     x = torch.linspace(0, 1, 2001).double()
     low = 1 - 8 * (x - 0.2) ** 2
     high = 2 * (1 - 8 * (x - 0.8) ** 2)
-    worse, better = torch.minimum(low, high), torch.maximum(low, high)
+    worse = torch.minimum(low, high)
+    better = torch.maximum(low, high)
     truth = {
         "AtContext([0.0])": low,
         "AtContext([1.0])": high,

@@ -68,7 +68,8 @@ class TestLookAhead:
             draws = joint_draws(model, torch.cat([points, trial]), 200_000)
             below = (draws[:, :8] < LATENT).double()
             p = model.likelihood.probability(model.functional(draws[:, 8:]))
-            now, success = below.mean(0), p.mean()
+            now = below.mean(0)
+            success = p.mean()
             passed = (below * p).mean(0) / success
             failed = (below * (1 - p)).mean(0) / (1 - success)
             information = bernoulli_entropy(now) - success * bernoulli_entropy(passed)
@@ -112,7 +113,8 @@ class TestLookAhead:
 
 
 def test_straddle_is_the_deviation_less_the_distance_to_the_threshold() -> None:
-    model, X = make_model("outcomes"), uniform(5, 1, 3)
+    model = make_model("outcomes")
+    X = uniform(5, 1, 3)
     mean, variance = model.moments(X)
     expected = 1.5 * variance.sqrt() - (mean - LATENT).abs()
     torch.testing.assert_close(Straddle(model, PROBABILITY, width=1.5)(X), expected)
@@ -120,10 +122,12 @@ def test_straddle_is_the_deviation_less_the_distance_to_the_threshold() -> None:
 
 def test_half_way_is_the_default() -> None:
     """Between guesses and lapses the latent function is zero."""
-    model, X = make_model("outcomes"), uniform(4, 1, 3)
+    model = make_model("outcomes")
+    X = uniform(4, 1, 3)
     middle = (GUESS + 1 - LAPSE) / 2
     for make in LOOK_AHEAD:
-        found, given = make(model, SPACE)(X), make(model, SPACE, middle)(X)
+        found = make(model, SPACE)(X)
+        given = make(model, SPACE, middle)(X)
         torch.testing.assert_close(found, given)
     torch.testing.assert_close(Straddle(model)(X), Straddle(model, middle)(X))
     trial = suggest(model, SPACE, "map-mi", QUICK, seed=0)

@@ -108,7 +108,8 @@ def small_model(
     **kwargs: Any,
 ) -> Model:
     """A model of a few outcomes, duels, or both."""
-    X, pairs = uniform(n, 2, seed=1), uniform(n, 2, 2, seed=2)
+    X = uniform(n, 2, seed=1)
+    pairs = uniform(n, 2, 2, seed=2)
     labels = (uniform(n, 1, seed=4) > 0.5).double()
     likelihood = kwargs.pop("likelihood", ProbitLikelihood(*rates))
     kwargs = {"covar_module": simple_kernel(), "inference": inference, **kwargs}

@@ -106,7 +106,8 @@ def _add_constant(kernel: Kernel, prior: dict[str, Any]) -> Kernel:
 def observations_of(record: dict[str, Any], kind: str) -> Observations:
     """The trials of one kind."""
     data = record[kind]
-    X, Y = double(data["X"]), double(data["Y"]).unsqueeze(-1)
+    X = double(data["X"])
+    Y = double(data["Y"]).unsqueeze(-1)
     if kind == "duels":
         return Observations(X, Y, PreferenceLikelihood())
     rates = data["guess_rate"], data["lapse_rate"]
@@ -121,7 +122,8 @@ def model_of(record: dict[str, Any], inference: Inference | None = None) -> Mixe
 
 def assert_equals_record(model: LatentGP, record: dict[str, Any]) -> Array:
     """Mean, variance and probability in the test rows; z-scores of the former two."""
-    X, sd = double(record["test_X"]), np.array(record["sd"])
+    X = double(record["test_X"])
+    sd = np.array(record["sd"])
     posterior = model.exact_posterior(X)
     found = np.stack([array(posterior.mean), array(posterior.variance)])
     errors = np.stack([array(posterior.mean_error), array(posterior.variance_error)])
@@ -278,7 +280,8 @@ class Setting:
     @property
     def design(self) -> tuple[Array, Array]:
         """Rows ``Z`` and weights ``D``: trials observe ``D f(Z)``."""
-        n, m = len(self.outcomes), len(self.duels)
+        n = len(self.outcomes)
+        m = len(self.duels)
         rows = [x for x, _ in self.outcomes]
         rows += [x for *pair, _ in self.duels for x in pair]
         D = np.zeros((n + m, n + 2 * m))

@@ -98,7 +98,8 @@ settings_with_quantiles = pytest.mark.parametrize(
 class TestQuantiles:
     def test_latent_quantiles_equal_those_of_a_grid(self, setting: Setting) -> None:
         posterior = setting.model().exact_posterior(ROWS)
-        found, error = posterior.quantile(SHARES), posterior.quantile_error(SHARES)
+        found = posterior.quantile(SHARES)
+        error = posterior.quantile_error(SHARES)
         assert found.shape == error.shape == (3, 4, 1)
         assert_agree(found, error, setting.exact.quantiles(SHARES.tolist()))
 
@@ -165,7 +166,8 @@ class TestWithoutData:
             np.testing.assert_allclose(array(getattr(posterior, name)), 0, atol=1e-12)
 
     def test_duels_have_the_quantiles_of_the_prior(self) -> None:
-        pairs, labels = uniform(0, 2, 1), uniform(0, 1)
+        pairs = uniform(0, 2, 1)
+        labels = uniform(0, 1)
         model = PreferenceGP(pairs, labels, covar_module=self.setting.kernel)
         posterior = model.exact_posterior(ROWS)
         np.testing.assert_allclose(array(posterior.probability), [0.5, 0.5])

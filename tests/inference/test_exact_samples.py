@@ -64,7 +64,8 @@ both_models = pytest.mark.parametrize("model_class", MODEL_CLASSES)
 def assert_same(first: ExactPosterior, second: ExactPosterior) -> None:
     """Mean, variance and probability of two samples agree."""
     for name in ("mean", "variance", "probability"):
-        found, other = getattr(first, name), array(getattr(second, name))
+        found = getattr(first, name)
+        other = array(getattr(second, name))
         errors = [getattr(draws, f"{name}_error") for draws in (first, second)]
         assert_agree(found, errors[0], other, array(errors[1]))
 
@@ -173,10 +174,8 @@ class TestSamples:
             quantile,
         ]
         for function in functions:
-            found, expected = (
-                jacobian(function, ROWS),
-                finite_difference(function, ROWS),
-            )
+            found = jacobian(function, ROWS)
+            expected = finite_difference(function, ROWS)
             torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
 
     def test_makes_nothing_on_the_default_device(self) -> None:
@@ -276,7 +275,8 @@ class TestConditioning:
     def test_equals_record(self, name: str, drop: dict[str, int]) -> None:
         record = BY_NAME[name]
         early, late = split(record, drop)
-        model, X = model_of(early), double(record["test_X"])
+        model = model_of(early)
+        X = double(record["test_X"])
         model.exact_posterior(X)
         for trials in late:
             model = model.condition_on_observations(trials)
@@ -287,7 +287,8 @@ class TestConditioning:
         record = BY_NAME[name]
         kind = "outcomes" if record["outcomes"] else "duels"
         early, (late,) = split(record, {kind: 3})
-        model, X = model_of(early), double(record["test_X"])
+        model = model_of(early)
+        X = double(record["test_X"])
         for i in range(3):
             model.exact_posterior(X)
             one = replace(late, X=late.X[i : i + 1], Y=late.Y[i : i + 1])
@@ -362,7 +363,8 @@ class TestConditioning:
         # One model with fantasies of both labels.
         model = random_model(model_class, 6)
         more, _ = random_trials(model_class, 1, seed=5)
-        X, labels = uniform(4, 2, seed=3), double([0.0, 1.0]).view(2, 1, 1)
+        X = uniform(4, 2, seed=3)
+        labels = double([0.0, 1.0]).view(2, 1, 1)
         model.exact_posterior(X)
         together = model.condition_on_observations(more, labels).exact_posterior(X)
         assert together.mean.shape == (2, 4, 1)

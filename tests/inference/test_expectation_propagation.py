@@ -68,7 +68,8 @@ with_rates = pytest.mark.parametrize("rates", list(RATES.values())[1:])
 
 def make_duels(n: int = 8, seed: int = 0) -> Prior:
     """The prior of the differences of values at ``2n`` points."""
-    rows, sign = make_prior(2 * n, seed=seed), torch.kron(torch.eye(n), SIDES).double()
+    rows = make_prior(2 * n, seed=seed)
+    sign = torch.kron(torch.eye(n), SIDES).double()
     return Prior(sign @ rows.mean, sign @ rows.K @ sign.mT, rows.targets[::2])
 
 
@@ -160,7 +161,8 @@ def record_model(record: Mapping[str, Any], inference: Inference) -> Model:
 
 def record_errors(record: Mapping[str, Any], inference: Inference) -> Tensor:
     """Mean errors: of the mean, of its spread (relative) and of the probability."""
-    model, X = record_model(record, inference), double(record["test_X"])
+    model = record_model(record, inference)
+    X = double(record["test_X"])
     mean, variance = moments(model, X)
     trials = X.unsqueeze(-2)
     if record["probability_kind"] == "duel":
@@ -192,13 +194,15 @@ class TestExactPosteriors:
 
 def dense_projection(prior: Prior, sites: Tensor) -> ndarray:
     """``P = (K + T⁻¹)⁻¹``, also where a site precision is zero or negative."""
-    K, T = prior.K.numpy(), np.diag(sites[:, 0].numpy())
+    K = prior.K.numpy()
+    T = np.diag(sites[:, 0].numpy())
     return np.linalg.solve(np.eye(len(K)) + T @ K, T)
 
 
 def dense_posterior(prior: Prior, sites: Tensor) -> tuple[ndarray, ndarray]:
     """The mean and the covariance that sites make of the prior, by NumPy."""
-    K, m = prior.K.numpy(), prior.mean.numpy()
+    K = prior.K.numpy()
+    m = prior.mean.numpy()
     tau, nu = sites.numpy().T
     covariance = K - K @ dense_projection(prior, sites) @ K
     return m + covariance @ (nu - tau * m), covariance
@@ -348,7 +352,8 @@ class TestNegativeSites:
         assert largest_z(squares, torch.from_numpy(covariance)) < LARGEST_Z
 
     def test_joint_posterior_at_points(self, rates: tuple[float, float]) -> None:
-        kernel, X = simple_kernel(), uniform(6, 2, seed=3)
+        kernel = simple_kernel()
+        X = uniform(6, 2, seed=3)
         kernel.outputscale = 20.0
         model = small_model("outcomes", rates, covar_module=kernel)
         found: Any = model.posterior(X)
@@ -414,7 +419,8 @@ def test_evidence_of_independent_trials_is_exact() -> None:
 
 class TestExpectationPropagation:
     def test_is_the_default(self) -> None:
-        X, Y = uniform(3, 2), double([[0.0], [1.0], [1.0]])
+        X = uniform(3, 2)
+        Y = double([[0.0], [1.0], [1.0]])
         assert BinaryGP(X, Y).inference == ExpectationPropagation()
         duels = uniform(3, 2, 2)
         assert PreferenceGP(duels, Y).inference == ExpectationPropagation()
@@ -459,13 +465,15 @@ class TestExpectationPropagation:
 
 @every_rate
 def test_conditioning_equals_building_from_scratch(rates: tuple[float, float]) -> None:
-    X, Y = uniform(12, 2, seed=1), (uniform(12, 1, seed=4) > 0.5).double()
+    X = uniform(12, 2, seed=1)
+    Y = (uniform(12, 1, seed=4) > 0.5).double()
     settings: Any = {
         "likelihood": ProbitLikelihood(*rates),
         "covar_module": simple_kernel(),
         "inference": EXACT,
     }
-    model, test_X = BinaryGP(X[:2], Y[:2], **settings), uniform(4, 2, seed=3)
+    model = BinaryGP(X[:2], Y[:2], **settings)
+    test_X = uniform(4, 2, seed=3)
     for i in range(2, 12, 5):
         model.posterior(test_X)  # where the search for the next begins
         new = slice(i, i + 5)

@@ -187,7 +187,8 @@ class TestHardData:
     def test_prior_means_far_from_zero(
         self, rates: tuple[float, float], constant: float, scale: float
     ) -> None:
-        kernel, mean = simple_kernel(), ConstantMean()
+        kernel = simple_kernel()
+        mean = ConstantMean()
         mean.constant = double(constant)
         kernel.outputscale = scale * kernel.outputscale
         settings = {"covar_module": kernel, "mean_module": mean}

@@ -46,7 +46,8 @@ class TestGivenContrasts:
 
     def test_batched_equals_looped(self) -> None:
         model = random_model(PreferenceLaplaceGP, 6, 2, (3,))
-        values, X = uniform(3, 6, seed=1), uniform(4, 2)
+        values = uniform(3, 6, seed=1)
+        X = uniform(4, 2)
         given = model.with_inference(GivenContrasts(values)).eval()
         means = given.posterior(X).mean
         for i in range(3):
@@ -67,7 +68,8 @@ class TestGivenContrasts:
         assert_all_close(shift / precision, values)
 
     def test_a_mixture_of_all_is_the_true_posterior(self) -> None:
-        model, X = random_model(PreferenceLaplaceGP, 5, 2), uniform(4, 2, seed=5)
+        model = random_model(PreferenceLaplaceGP, 5, 2)
+        X = uniform(4, 2, seed=5)
         draws = model.sample_contrasts(256).values
         truth = model.exact_posterior(X, num_samples=256)
         given = GivenContrasts(draws, noise=1e-4)

@@ -47,7 +47,8 @@ def stationarity(
     likelihood: ProbitLikelihood, mean: Tensor, K: Tensor, targets: Tensor, mode: Tensor
 ) -> float:
     """``max |f - m - K ∇log p(c|f)|``, by SciPy."""
-    f, c = mode.numpy(), targets.numpy()
+    f = mode.numpy()
+    c = targets.numpy()
     gradient = torch.from_numpy(np.asarray(numpy_gradient(likelihood, f, c)))
     residual = mode - mean - (K @ gradient.unsqueeze(-1)).squeeze(-1)
     return float(residual.abs().max())
@@ -98,7 +99,9 @@ class TestFindMode:
     def test_agrees_with_a_root_finder(self) -> None:
         for likelihood in (PLAIN, RATES):
             mean, K, c = problem()
-            m, k, labels_ = mean.numpy(), K.numpy(), c.numpy()
+            m = mean.numpy()
+            k = K.numpy()
+            labels_ = c.numpy()
 
             def equation(f, likelihood=likelihood, m=m, k=k, c=labels_):
                 return f - m - k @ numpy_gradient(likelihood, f, c)
@@ -201,7 +204,8 @@ class TestLaplaceApproximation:
         for n in (1, 2, 3):
             mean, K, c = problem(n)
             approximation = laplace_approximation(PLAIN, mean, K, c)
-            f, k = approximation.mode.numpy(), K.numpy()
+            f = approximation.mode.numpy()
+            k = K.numpy()
             W = -finite_difference(
                 lambda v, c=c: double(numpy_gradient(PLAIN, v.numpy(), c.numpy())),
                 approximation.mode,
@@ -254,7 +258,8 @@ class TestLaplaceApproximation:
         assert batch.inflation is None
         fields = set(LaplaceApproximation.__dataclass_fields__) - {"inflation"}
         for name in (*fields, "log_evidence"):
-            found, expected = getattr(batch, name)[index], getattr(single, name)
+            found = getattr(batch, name)[index]
+            expected = getattr(single, name)
             assert_all_close(found, expected, rtol=0, atol=1e-10)
 
     def test_is_detached_without_a_graph(self) -> None:

@@ -160,7 +160,8 @@ def test_moments_of_the_success_probability(likelihood):
     torch.testing.assert_close(mean, likelihood.expected_probability(MEANS, VARIANCES))
     start = likelihood.passing
     for i in (1, 3):
-        center, sd = float(MEANS[i]), float(VARIANCES[i]) ** 0.5
+        center = float(MEANS[i])
+        sd = float(VARIANCES[i]) ** 0.5
         squares = expectation(
             lambda f: reference(likelihood, f)[start:].sum() ** 2, center, sd
         )
@@ -205,7 +206,8 @@ def test_information_of_an_answer(likelihood):
 
 
 def test_ties_of_no_width_are_plain_duels():
-    ties, duels = TiesLikelihood(0.0, learn_width=False), PreferenceLikelihood()
+    ties = TiesLikelihood(0.0, learn_width=False)
+    duels = PreferenceLikelihood()
     targets = double([0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0])
     for name, arguments in (
         ("log_derivatives", (CONTRASTS,)),
@@ -254,7 +256,8 @@ def test_two_answers_are_pass_and_fail(ours, plain):
 
 
 def test_confidence_summed_over_grades_is_pass_and_fail():
-    graded, plain = ConfidenceLikelihood(0.25, 0.05, 3), ProbitLikelihood(0.25, 0.05)
+    graded = ConfidenceLikelihood(0.25, 0.05, 3)
+    plain = ProbitLikelihood(0.25, 0.05)
     torch.testing.assert_close(
         graded.probability(CONTRASTS), plain.probability(CONTRASTS)
     )

@@ -170,7 +170,8 @@ class TestQuadrature:
 
     def test_tilted_derivatives_where_no_label_is_likely(self) -> None:
         # Far from zero the logarithm is nearly linear, and all of it stays finite.
-        mean, variance = double([-200.0, 200.0]), double([1.0, 4.0])
+        mean = double([-200.0, 200.0])
+        variance = double([1.0, 4.0])
         found = LOGISTIC.tilted_derivatives(mean, variance, double([1.0, 0.0]))
         expected = double([-200.0 + 0.5, -200.0 + 2.0])
         assert_all_close(found.value, expected, rtol=0, atol=1e-10)
@@ -189,7 +190,8 @@ class TestQuadrature:
         assert_all_close(given.probs, torch.from_numpy(expit(MEANS.numpy())))
 
     def test_batches_and_gradients(self) -> None:
-        mean, variance = MEANS.reshape(2, 1, 3), VARIANCES.reshape(2, 1, 3)
+        mean = MEANS.reshape(2, 1, 3)
+        variance = VARIANCES.reshape(2, 1, 3)
         for name in ("expected_probability", "mutual_information"):
             method = getattr(LOGISTIC, name)
             found = method(mean, variance)
@@ -252,7 +254,8 @@ def logistic_model(n: int, inference: Inference, scale: float = 1.0) -> BinaryGP
     """A model of trials with this likelihood."""
     kernel = simple_kernel()
     kernel.outputscale = scale
-    X, Y = uniform(n, 2), (uniform(n, 1, seed=4) > 0.4).double()
+    X = uniform(n, 2)
+    Y = (uniform(n, 1, seed=4) > 0.4).double()
     return BinaryGP(X, Y, LOGISTIC, covar_module=kernel, inference=inference)
 
 
@@ -314,7 +317,8 @@ class TestModel:
     def test_conditioning_equals_a_model_of_all_trials(
         self, inference: Inference
     ) -> None:
-        full, part = logistic_model(8, inference), logistic_model(5, inference)
+        full = logistic_model(8, inference)
+        part = logistic_model(5, inference)
         X, Y = full.train_inputs[0], full.train_targets.unsqueeze(-1)
         part.set_train_data(X[:5], Y[:5].squeeze(-1))
         conditioned = part.condition_on_observations(X[5:], Y[5:])

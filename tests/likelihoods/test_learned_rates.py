@@ -91,7 +91,8 @@ class TestSameNumbersAsFixedRates:
 
     def test_moments_and_information(self, case: str) -> None:
         arguments = CONTRASTS, VARIANCES
-        first, second = learned(case), fixed(case)
+        first = learned(case)
+        second = fixed(case)
         near(
             first.mutual_information(*arguments), second.mutual_information(*arguments)
         )
@@ -121,7 +122,8 @@ class TestSameNumbersAsFixedRates:
         guess, lapse = both_rates(likelihood)
         same = ProbitLikelihood(guess, lapse)
         near(both_rates(likelihood), both_rates(fixed(case)), 1e-7)
-        models, test_X = (model, BinaryGP(X, Y, same, **settings)), uniform(4, 1)
+        models = (model, BinaryGP(X, Y, same, **settings))
+        test_X = uniform(4, 1)
         for name in ("mean", "variance"):
             near(*(getattr(m.posterior(test_X), name) for m in models), atol=1e-11)
         near(*(m.approximation.log_evidence for m in models), atol=1e-11)
@@ -238,7 +240,8 @@ class TestPrior:
         assert found.pvalue > 0.001
 
     def test_copies_and_dtypes(self) -> None:
-        prior, x = BetaPrior(1.5, 30.0), double([0.1])
+        prior = BetaPrior(1.5, 30.0)
+        x = double([0.1])
         expected = prior.log_prob(x)
         for copy in (deepcopy(prior), pickle.loads(pickle.dumps(prior))):
             near(copy.log_prob(x), expected)
@@ -309,7 +312,8 @@ class TestCopies:
 
     def test_state_dict(self) -> None:
         for case in CASES:
-            likelihood, other = self.moved(case), learned(case)
+            likelihood = self.moved(case)
+            other = learned(case)
             other.load_state_dict(likelihood.state_dict())
             near(both_rates(other), both_rates(likelihood))
 

@@ -115,10 +115,8 @@ class TestLogProb:
     def test_log_prob_is_the_value(self) -> None:
         f = double(CONTRASTS)
         for label, guess, lapse in self.cases:
-            likelihood, labels = (
-                ProbitLikelihood(guess, lapse),
-                torch.full_like(f, label),
-            )
+            likelihood = ProbitLikelihood(guess, lapse)
+            labels = torch.full_like(f, label)
             value = likelihood.log_derivatives(f, labels).value
             assert torch.equal(likelihood.log_prob(f, labels), value)
 
@@ -215,7 +213,8 @@ class TestInformation:
     ) -> None:
         likelihood = ProbitLikelihood(*rates)
         found = likelihood.log_derivatives(f, labels).information
-        squares, curvatures = torch.zeros_like(f), torch.zeros_like(f)
+        squares = torch.zeros_like(f)
+        curvatures = torch.zeros_like(f)
         for label in (torch.zeros_like(f), torch.ones_like(f)):
             derivatives = likelihood.log_derivatives(f, label)
             probability = likelihood.log_prob(f, label).exp()
@@ -298,7 +297,8 @@ class TestMarginals:
 
     def test_log_marginal_far_out(self) -> None:
         """The rare label's probability underflows, its logarithm does not."""
-        mean, variance = double([-60.0, 60.0]), double([0.5, 0.5])
+        mean = double([-60.0, 60.0])
+        variance = double([0.5, 0.5])
         labels = double([1.0, 0.0])
         with mpmath.workdps(30):
             truth = float(mpmath.log(mpmath.ncdf(-60 / mpmath.sqrt(1.5))))
@@ -323,7 +323,8 @@ class TestMarginals:
 
     def test_batches_equal_flat_inputs(self) -> None:
         for batch in ((), (3,), (2, 3)):
-            mean, variance = uniform(*batch, 4), uniform(*batch, 4, seed=1)
+            mean = uniform(*batch, 4)
+            variance = uniform(*batch, 4, seed=1)
             labels = (uniform(*batch, 4, seed=2) > 0.5).double()
             likelihood = ProbitLikelihood(0.1, 0.02)
             function_dist = normal(mean, variance)
@@ -361,7 +362,8 @@ class TestProbitLikelihood:
 
     def test_contrast_is_the_value(self) -> None:
         likelihood = ProbitLikelihood()
-        f, mvn = torch.randn(2, 3), normal(uniform(3), uniform(3))
+        f = torch.randn(2, 3)
+        mvn = normal(uniform(3), uniform(3))
         assert likelihood.functional.num_rows == 1
         assert likelihood.functional(f) is f
         assert likelihood.functional.of_distribution(mvn) is mvn
@@ -385,7 +387,8 @@ class TestProbitLikelihood:
             ProbitLikelihood(0.5, 0.5)
 
     def test_makes_nothing_on_the_default_device(self) -> None:
-        f, labels = uniform(4), (uniform(4, seed=1) > 0.5).double()
+        f = uniform(4)
+        labels = (uniform(4, seed=1) > 0.5).double()
         mvn = normal(f, f + 1)
         with RequireDevice():
             for rates in RATES:
@@ -460,9 +463,11 @@ class TestPreferenceLikelihood:
         root = uniform(4, 4)
         mean, covar = 2 * uniform(4, seed=1), root @ root.T
         function_dist = MultivariateNormal(mean, covar)
-        likelihood, probit = PreferenceLikelihood(), ProbitLikelihood()
+        likelihood = PreferenceLikelihood()
+        probit = ProbitLikelihood()
         gap = mean[0::2] - mean[1::2]
-        even, odd = covar.diagonal()[0::2], covar.diagonal()[1::2]
+        even = covar.diagonal()[0::2]
+        odd = covar.diagonal()[1::2]
         shared = double([covar[0, 1], covar[2, 3]])
         duels = normal(gap, even + odd - 2 * shared)
         labels = double([1.0, 0.0])

@@ -68,7 +68,8 @@ def test_closed_forms_against_quadrature(name: str) -> None:
 
     for mean in MEANS:
         for variance in VARIANCES:
-            m, v = double([mean]), double([variance])
+            m = double([mean])
+            v = double([variance])
             center = expect(p, mean, variance)
             squares = expect(lambda f, c=center: (p(f) - c) ** 2, mean, variance)
             slope = expect(

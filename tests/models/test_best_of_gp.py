@@ -39,7 +39,8 @@ def make_model(n: int = 4, k: int = 3, **kwargs: Any) -> BestOfGP:
 
 
 def test_contests_of_two_are_duels():
-    X, Y = uniform(5, 2, 2), double([[0.0], [1.0], [1.0], [0.0], [1.0]])
+    X = uniform(5, 2, 2)
+    Y = double([[0.0], [1.0], [1.0], [0.0], [1.0]])
     ours = BestOfGP(X, Y, covar_module=simple_kernel(), inference=EXACT)
     duels = PreferenceGP(X, 1 - Y, covar_module=simple_kernel(), inference=EXACT)
     for name in ("mean", "variance"):
@@ -59,7 +60,8 @@ def test_contests_of_two_are_duels():
 
 
 def test_posterior_of_one_contest_of_three_against_a_grid():
-    X, Y = uniform(1, 3, 2, seed=3), double([[1.0]])
+    X = uniform(1, 3, 2, seed=3)
+    Y = double([[1.0]])
     model = BestOfGP(X, Y, covar_module=simple_kernel(), inference=EXACT)
     model.requires_grad_(False)
     rows = torch.cat([X[0], TEST])
@@ -127,7 +129,8 @@ def test_gradients_of_the_evidence(inference: Any):
 
 
 def test_more_contests_and_other_kinds():
-    X, Y = uniform(4, 3, 2), double([[0.0], [2.0], [1.0], [2.0]])
+    X = uniform(4, 3, 2)
+    Y = double([[0.0], [2.0], [1.0], [2.0]])
     ratings = Observations(
         uniform(3, 2, seed=2), double([[3.0], [0.0], [1.0]]), RatingLikelihood(4)
     )

@@ -47,7 +47,8 @@ def make(kind: str, inference: Inference) -> tuple[Any, Observations]:
         "inference": inference,
     }
     options["mean_module"].constant = 0.3
-    X, Y = uniform(14, 2), (uniform(14, 1, seed=1) > 0.4).double()
+    X = uniform(14, 2)
+    Y = (uniform(14, 1, seed=1) > 0.4).double()
     pairs = uniform(9, 2, 2, seed=2)
     one = torch.ones(1, 1).double()
     new = Observations(uniform(1, 2, seed=3), one, ProbitLikelihood())

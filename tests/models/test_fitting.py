@@ -43,7 +43,8 @@ class TestFit:
             (PreferenceGP, PreferenceLaplaceGP),
         ):
             X, Y = random_trials(kind, 15)
-            model, other = model_class(X, Y), model_class(X, Y)
+            model = model_class(X, Y)
+            other = model_class(X, Y)
             mll = fit_gpytorch_mll(objective(model))
             assert not mll.training
             # An optimizer that is named is BoTorch's affair.
@@ -61,7 +62,8 @@ class TestFit:
     def test_options_are_those_of_scipy(self) -> None:
         X, Y = random_trials(BinaryLaplaceGP, 15)
         begin = learned(BinaryGP(X, Y))
-        few, many = BinaryGP(X, Y), BinaryGP(X, Y)
+        few = BinaryGP(X, Y)
+        many = BinaryGP(X, Y)
         options = {"options": {"maxiter": 1}}
         fit_gpytorch_mll(objective(few), optimizer_kwargs=options)
         fit_gpytorch_mll(objective(many))
@@ -142,7 +144,8 @@ class TestBatch:
 
     def test_what_is_not_found_is_left_to_a_joint_search(self) -> None:
         X, Y = random_trials(BinaryLaplaceGP, 12, batch_shape=(2,))
-        model, other = BinaryLaplaceGP(X, Y), BinaryLaplaceGP(X, Y)
+        model = BinaryLaplaceGP(X, Y)
+        other = BinaryLaplaceGP(X, Y)
         lost = mock.Mock(is_found=torch.tensor([True, False]).numpy())
         with mock.patch.object(fitting, "minimize_each", return_value=lost):
             fit_gpytorch_mll(objective(model))

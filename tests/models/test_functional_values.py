@@ -147,7 +147,8 @@ class TestMessages:
 
 class TestPairWith:
     def test_candidates_come_first_and_the_opponent_second(self) -> None:
-        X, opponent = uniform(5, 1, 2, seed=1), uniform(2, seed=2)
+        X = uniform(5, 1, 2, seed=1)
+        opponent = uniform(2, seed=2)
         duels = pair_with(X, opponent)
         assert duels.shape == (5, 2, 2)
         assert torch.equal(duels[:, :1], X)
@@ -161,7 +162,8 @@ class TestPairWith:
             ((5, 2, 3), (2, 1), (5, 2, 3)),
             ((3,), (), (3,)),
         ):
-            X, opponent = uniform(*shape, 1, 4, seed=1), uniform(*opponents, 4, seed=2)
+            X = uniform(*shape, 1, 4, seed=1)
+            opponent = uniform(*opponents, 4, seed=2)
             duels = pair_with(X, opponent)
             assert duels.shape == (*expected, 2, 4)
             rows = X.squeeze(-2), opponent

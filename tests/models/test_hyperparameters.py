@@ -177,7 +177,8 @@ class TestExpandModel:
     def test_same_posterior(self):
         model = make_model()
         X = torch.rand(3, 1, dtype=torch.double)
-        posterior, many = model.posterior(X), expand_model(model, 4).posterior(X)
+        posterior = model.posterior(X)
+        many = expand_model(model, 4).posterior(X)
         torch.testing.assert_close(many.mean, posterior.mean.expand(4, 3, 1))
         torch.testing.assert_close(many.variance, posterior.variance.expand(4, 3, 1))
 

@@ -51,7 +51,8 @@ class TestBatch:
     def assert_equals_loop(self, model: AnyModel) -> None:
         batch_shape = model.batch_shape
         X = uniform(*batch_shape, 4, 2, seed=3)
-        mean, covariance = latent(model, X).mean, latent_covariance(model, X)
+        mean = latent(model, X).mean
+        covariance = latent_covariance(model, X)
         probability = model.probability_posterior(X)
         approximation = model.laplace_approximation
         for index in np.ndindex(*batch_shape):
@@ -96,7 +97,8 @@ class TestBatch:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class, batch_shape=(2, 3))
             X = uniform(5, 4, 2, 3, 2, 2, seed=3)
-            mean, covariance = latent(model, X).mean, latent_covariance(model, X)
+            mean = latent(model, X).mean
+            covariance = latent_covariance(model, X)
             assert mean.shape == (5, 4, 2, 3, 2, 1)
             for index in ((0, 0), (4, 3)):
                 found = latent(model, X[index])
@@ -117,7 +119,8 @@ class TestBatch:
         for model_class in MODEL_CLASSES:
             model = random_model(model_class)
             X = uniform(6, 2, seed=3)
-            jointly, apart = latent(model, X), latent(model, X.unsqueeze(-2))
+            jointly = latent(model, X)
+            apart = latent(model, X.unsqueeze(-2))
             assert_all_close(jointly.mean, apart.mean.squeeze(-1))
             assert_all_close(jointly.variance, apart.variance.squeeze(-1))
 

@@ -79,7 +79,8 @@ class TestHardData:
 
     def test_copies_of_one_trial(self, model_class: ModelClass) -> None:
         X, Y = random_trials(model_class, 1)
-        X, Y = X.expand(200, *X.shape[1:]), Y.expand(200, 1)
+        X = X.expand(200, *X.shape[1:])
+        Y = Y.expand(200, 1)
         for labels in (Y, 1 - Y, (torch.arange(200) % 2).double().unsqueeze(-1)):
             assert_sound(model_class(X, labels, covar_module=simple_kernel()))
         before, after = fit_default(model_class, X, Y)
@@ -96,7 +97,8 @@ class TestHardData:
         self, model_class: ModelClass, batch_shape: tuple[int, ...]
     ) -> None:
         X, Y = random_trials(model_class, 0, batch_shape=batch_shape)
-        kernel, mean_module = simple_kernel(batch_shape=batch_shape), ConstantMean()
+        kernel = simple_kernel(batch_shape=batch_shape)
+        mean_module = ConstantMean()
         mean_module.constant = double(0.3)
         for transform in (None, Normalize(2, bounds=double(UNIT))):
             model = model_class(

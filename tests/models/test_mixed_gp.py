@@ -56,7 +56,8 @@ PLAIN_SPACE = ContextSpace(UNIT)
 
 def join(first: Observations, second: Observations) -> Observations:
     """The trials of both, which are of one kind and have no batch."""
-    X, Y = torch.cat([first.X, second.X]), torch.cat([first.Y, second.Y])
+    X = torch.cat([first.X, second.X])
+    Y = torch.cat([first.Y, second.Y])
     return Observations(X, Y, first.likelihood)
 
 
@@ -66,7 +67,8 @@ class TestOneKind:
     def test_without_duels_it_is_a_model_of_outcomes(
         self, inference: Inference, batch_shape: tuple[int, ...]
     ) -> None:
-        data, none = outcomes(6, *batch_shape), duels(0, *batch_shape)
+        data = outcomes(6, *batch_shape)
+        none = duels(0, *batch_shape)
         single = BinaryGP(
             data.X,
             data.Y,
@@ -80,7 +82,8 @@ class TestOneKind:
     def test_without_outcomes_it_is_a_model_of_duels(
         self, inference: Inference, batch_shape: tuple[int, ...]
     ) -> None:
-        data, none = duels(5, *batch_shape), outcomes(0, *batch_shape)
+        data = duels(5, *batch_shape)
+        none = outcomes(0, *batch_shape)
         single = PreferenceGP(
             data.X, data.Y, covar_module=offset_kernel(), inference=inference
         )
@@ -196,11 +199,13 @@ class TestOtherFunctionals:
         return mixed(averages, outcomes(5))
 
     def test_posterior_equals_that_by_dense_matrices(self) -> None:
-        model, kernel = self.model().eval(), offset_kernel()
+        model = self.model().eval()
+        kernel = offset_kernel()
         weights = torch.kron(torch.eye(4).double(), double([[0.2, 0.3, 0.5]]))
         D = torch.block_diag(weights, torch.eye(5).double())
         X = model.datapoints
-        K, cross = D @ kernel(X).to_dense() @ D.mT, D @ kernel(X, TEST_X).to_dense()
+        K = D @ kernel(X).to_dense() @ D.mT
+        cross = D @ kernel(X, TEST_X).to_dense()
         tau, nu = model.approximation.as_sites().unbind(dim=-1)
         P = torch.linalg.solve(torch.eye(9) + tau.unsqueeze(-1) * K, torch.diag(tau))
         mean = cross.mT @ (nu - P @ K @ nu)
@@ -211,7 +216,8 @@ class TestOtherFunctionals:
             torch.testing.assert_close(found, expected, rtol=0, atol=1e-10)
 
     def test_conditioning_adds_to_the_right_kind(self) -> None:
-        model, Y = self.model(), double([[1.0]])
+        model = self.model()
+        Y = double([[1.0]])
         found = model.condition_on_observations(uniform(1, 3, 2), Y)
         assert [len(trials) for trials in found.train_inputs] == [5, 5]
         found = model.condition_on_observations(outcomes(2, seed=30))
@@ -307,7 +313,8 @@ class TestConditioning:
             assert found.functional == new.likelihood.functional
 
     def test_with_an_input_transform(self, inference: Inference) -> None:
-        scale, shift = double([3.0, 0.5]), double([-1.0, 2.0])
+        scale = double([3.0, 0.5])
+        shift = double([-1.0, 2.0])
 
         def stretch(data: Observations) -> Observations:
             return Observations(shift + scale * data.X, data.Y, data.likelihood)
@@ -351,7 +358,8 @@ class TestConditioning:
                     torch.testing.assert_close(found[i], expected, rtol=0, atol=1e-9)
 
     def test_labels_may_have_more_dimensions(self, inference: Inference) -> None:
-        model, new = mixed(inference=inference), duels(2, seed=30)
+        model = mixed(inference=inference)
+        new = duels(2, seed=30)
         Y = torch.stack([new.Y, 1 - new.Y])
         batch = model.asking(1).condition_on_observations(new.X, Y)
         for i in range(2):

@@ -56,7 +56,8 @@ class TestAsking:
                 mixed().asking(kind)
 
     def test_labels_have_one_mean_for_each_trial_of_the_kind(self) -> None:
-        model, X = mixed(), uniform(3, 2, 2, seed=5)
+        model = mixed()
+        X = uniform(3, 2, 2, seed=5)
         labels = model.posterior(X, observation_noise=True)
         assert isinstance(labels, LabelPosterior)
         assert labels.mean.shape == (3, 2, 1)
@@ -65,7 +66,8 @@ class TestAsking:
 
     def test_probabilities_follow_from_the_latent_moments(self) -> None:
         # E Φ(g) = Φ(μ / sqrt(1 + σ²)) for the value or the difference g.
-        model, X = mixed(), uniform(3, 2, 2, seed=5)
+        model = mixed()
+        X = uniform(3, 2, 2, seed=5)
         mean, covariance = (t.detach() for t in moments(model, X))
         D = double([1.0, -1.0])
         difference = mean.squeeze(-1) @ D, D @ covariance @ D
@@ -83,7 +85,8 @@ class TestAsking:
                 assert_all_close(found.flatten(), expected, rtol=0, atol=1e-12)
 
     def test_fantasies_add_a_trial_of_the_kind_asked(self) -> None:
-        model, X = mixed(), uniform(2, 2, seed=5)
+        model = mixed()
+        X = uniform(2, 2, seed=5)
         sampler = IIDNormalSampler(torch.Size([4]), seed=0)
         fantasies = model.fantasize(X, sampler)
         assert fantasies.batch_shape == (4,)
@@ -93,7 +96,8 @@ class TestAsking:
         assert moments(fantasies)[0].shape == (4, 5, 1)
 
     def test_moments_of_candidates(self) -> None:
-        model, X = mixed(), uniform(3, 2, 2, seed=5)
+        model = mixed()
+        X = uniform(3, 2, 2, seed=5)
         _, covariance = moments(model, X)
         D = double([1.0, -1.0])
         _, variance = model.asking(1).moments(X)

@@ -112,7 +112,8 @@ class TestErrors:
                 MixedGP([outcomes(), other])
 
     def test_trials_of_another_shape(self) -> None:
-        X, Y = uniform(4, 2), double([[1.0]] * 4)
+        X = uniform(4, 2)
+        Y = double([[1.0]] * 4)
         for inputs, labels, likelihood in (
             (X, Y, PreferenceLikelihood()),
             (uniform(4, 3, 2), Y, PreferenceLikelihood()),
@@ -138,7 +139,8 @@ class TestErrors:
                 mixed().condition_on_observations(other)
 
     def test_new_trials_of_another_shape(self) -> None:
-        model, Y = mixed(), double([[1.0]])
+        model = mixed()
+        Y = double([[1.0]])
         with pytest.raises(BotorchTensorDimensionError, match="x n x 2``"):
             model.condition_on_observations(uniform(1, 3), Y)
         with pytest.raises(BotorchTensorDimensionError, match="x n x 2 x 2``"):
@@ -172,7 +174,8 @@ class TestState:
             assert_all_close(again[0], expected[0], rtol=0, atol=1e-5)
 
     def test_state_dict(self) -> None:
-        model, other = mixed(), mixed()
+        model = mixed()
+        other = mixed()
         kernel: Any = model.covar_module
         kernel.kernels[0].outputscale = 7.0
         model.eval()
@@ -191,7 +194,8 @@ class TestState:
         assert_all_close(moments(model)[0], expected, rtol=0, atol=0)
 
     def test_set_train_data(self) -> None:
-        model, data = mixed(), (outcomes(6, seed=60), duels(5, seed=70))
+        model = mixed()
+        data = (outcomes(6, seed=60), duels(5, seed=70))
         inputs, labels = [o.X for o in data], [o.Y.squeeze(-1) for o in data]
         model.set_train_data(inputs, torch.cat(labels))
         assert_same(model, mixed(*data))

@@ -219,7 +219,8 @@ class TestFromComparisons:
 
 class TestConstructInputs:
     def dataset(self, ranks: Tensor) -> RankingDataset:
-        values, indices = uniform(4, 2), torch.tensor([[0, 1], [2, 3], [1, 3]])
+        values = uniform(4, 2)
+        indices = torch.tensor([[0, 1], [2, 3], [1, 3]])
         X = SliceContainer(
             values=values,
             indices=indices,  # pyright: ignore[reportArgumentType]
@@ -232,7 +233,8 @@ class TestConstructInputs:
     def test_rank_zero_is_preferred(self) -> None:
         dataset = self.dataset(torch.tensor([[0, 1], [1, 0], [0, 1]]))
         arguments = PreferenceLaplaceGP.construct_inputs(dataset)
-        values, indices = uniform(4, 2), torch.tensor([[0, 1], [2, 3], [1, 3]])
+        values = uniform(4, 2)
+        indices = torch.tensor([[0, 1], [2, 3], [1, 3]])
         assert torch.equal(arguments["train_X"], values[indices])
         assert torch.equal(arguments["train_Y"], double([[1], [0], [1]]))
         PreferenceLaplaceGP(**arguments).posterior(uniform(2, 2))

@@ -23,7 +23,8 @@ def test_variance_of_a_difference_is_that_of_its_sides_less_twice_their_covarian
         X = uniform(*batch_shape, 10, 2, seed=2)  # five candidates
         found = model.prior_variance(X, DIFFERENCE)
         K = model.covar_module(X).to_dense()
-        left, right = range(0, 10, 2), range(1, 10, 2)
+        left = range(0, 10, 2)
+        right = range(1, 10, 2)
         expected = torch.stack(
             [
                 K[..., i, i] + K[..., j, j] - 2 * K[..., i, j]
@@ -55,14 +56,16 @@ def test_covariance_of_a_duel_with_a_value_is_that_of_its_first_side_less_the_se
 def test_a_constant_mean_is_zero_of_duels_and_itself_of_values():
     mean = ConstantMean()
     mean.constant = torch.tensor(1.5)
-    X, Y = uniform(4, 2, 2), uniform(4, 1).round()
+    X = uniform(4, 2, 2)
+    Y = uniform(4, 1).round()
     model = PreferenceGP(X, Y, covar_module=simple_kernel(), mean_module=mean)
     assert torch.equal(model.prior_of_training_trials()[0], double([0.0] * 4))
     assert torch.equal(model.prior_mean(X), double([[1.5] * 2] * 4))
 
 
 def test_drawn_noise_of_contests_has_the_covariance_that_the_prior_adds():
-    X, Y = uniform(2, 3, 2), double([[0.0], [2.0]])
+    X = uniform(2, 3, 2)
+    Y = double([[0.0], [2.0]])
     model = BestOfGP(X, Y, covar_module=simple_kernel())
     number = model.train_targets.shape[-1]
     torch.manual_seed(0)

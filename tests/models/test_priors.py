@@ -43,7 +43,8 @@ def test_samples_have_the_mean_and_covariance_they_should() -> None:
 def test_shrinks_together() -> None:
     """A common change costs less than one of a single lengthscale."""
     prior = PooledLogNormalPrior(0.0, COMMON, OWN)
-    one, all_of_them = torch.ones(8).double(), torch.full((8,), 2.0).double()
+    one = torch.ones(8).double()
+    all_of_them = torch.full((8,), 2.0).double()
     one[0] = 2.0
     # In logarithms, without the change of variables.
     densities = [float(prior.log_prob(x) + x.log().sum()) for x in (one, all_of_them)]

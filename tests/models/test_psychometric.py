@@ -222,7 +222,8 @@ class TestCombinations:
         assert_all_close(found, center_contexts(SPACE)(X) - shift)
 
     def test_untransform_inverts_the_transform(self) -> None:
-        transform, X = CombineParameters(SPACE, POWER_VECTOR), trials(2, 7)
+        transform = CombineParameters(SPACE, POWER_VECTOR)
+        X = trials(2, 7)
         assert_all_close(transform.untransform(transform(X)), X)
 
     def test_model_is_alike_in_lenses_of_the_same_blur(self) -> None:

@@ -58,7 +58,8 @@ def trials_of(likelihood: OutcomeLikelihood) -> Tensor:
 def make_model(name: str, inference: Any = None) -> LatentGP:
     make, labels = CASES[name]
     likelihood = make()
-    X, Y = trials_of(likelihood), double(labels).unsqueeze(-1)
+    X = trials_of(likelihood)
+    Y = double(labels).unsqueeze(-1)
     observations = [Observations(X, Y, likelihood)]
     return LatentGP(observations, simple_kernel(), inference=inference)
 
@@ -72,7 +73,8 @@ def grid_posterior(model: LatentGP) -> tuple[np.ndarray, np.ndarray, float]:
         m = model.datapoints.shape[-2]
         C = functional(functional(K[:m, :m]), dim=-2)
         cross = functional(K[:m, m:], dim=-2).numpy()
-        C, prior = C.numpy(), K[m:, m:].numpy()
+        C = C.numpy()
+        prior = K[m:, m:].numpy()
     sd = np.sqrt(C.diagonal())
     axes = [np.linspace(-6 * s, 6 * s, 49) for s in sd]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
@@ -243,7 +245,8 @@ def test_a_fit_learns_how_often_raters_tie():
 
 
 def test_elements_of_a_batch_have_their_own_thresholds():
-    X, Y = ROWS.expand(2, 3, 2), double([[4.0], [0.0], [2.0]]).expand(2, 3, 1)
+    X = ROWS.expand(2, 3, 2)
+    Y = double([[4.0], [0.0], [2.0]]).expand(2, 3, 1)
     whole = RatingGP(X, Y, covar_module=simple_kernel())
     widths = double([[0.5, 1.0, 2.0], [1.0, 0.3, 0.7]])
     likelihood: Any = whole.likelihood

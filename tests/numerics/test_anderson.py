@@ -17,14 +17,16 @@ class TestAndersonMixing:
         # x ← x + (b - A x) converges by itself only if the spectrum of A is in (0, 2).
         A = torch.diag(double([1.0, 1.0, 0.05, 2.5]))
         b = uniform(4, 3)
-        x, mixing = torch.zeros_like(b), AndersonMixing()
+        x = torch.zeros_like(b)
+        mixing = AndersonMixing()
         for _ in range(12):
             x = mixing.advance(x, b - A @ x)
         assert_all_close(A @ x, b, atol=1e-9)
 
     def test_first_steps_by_least_squares(self) -> None:
         d_of = lambda x: torch.cos(x) - x  # noqa: E731
-        mixing, xs = AndersonMixing(), [uniform(5, 2)]
+        mixing = AndersonMixing()
+        xs = [uniform(5, 2)]
         for _ in range(3):
             xs.append(mixing.advance(xs[-1], d_of(xs[-1])))
         assert_all_close(xs[1], xs[0].cos(), atol=1e-14)
@@ -43,7 +45,8 @@ class TestAndersonMixing:
         b = uniform(2, 3, 4, seed=7)
 
         def run(A: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-            x, mixing = torch.zeros_like(b), AndersonMixing()
+            x = torch.zeros_like(b)
+            mixing = AndersonMixing()
             for _ in range(4):
                 x = mixing.advance(x, b - A @ x)
             return x
@@ -55,7 +58,8 @@ class TestAndersonMixing:
                 assert_all_close(together[i][:, c : c + 1], alone, atol=1e-12)
 
     def test_a_column_at_rest_stays(self) -> None:
-        x, mixing = uniform(3, 2), AndersonMixing()
+        x = uniform(3, 2)
+        mixing = AndersonMixing()
         still = x[:, 1].clone()
         for _ in range(8):
             d = torch.cos(x) - x
@@ -88,6 +92,7 @@ class TestWatch:
 
 class TestColumnDot:
     def test_sums_over_rows(self) -> None:
-        a, b = uniform(2, 3, 4), uniform(2, 3, 4, seed=1)
+        a = uniform(2, 3, 4)
+        b = uniform(2, 3, 4, seed=1)
         expected = torch.einsum("bnc,bnc->bc", a, b)
         assert_all_close(column_dot(a, b), expected, atol=1e-14)

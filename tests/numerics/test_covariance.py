@@ -161,7 +161,8 @@ class TestAgainstGPyTorch:
 
     def test_no_points(self) -> None:
         kernel = make_kernel("nested", (2,))
-        empty, X = torch.zeros(2, 0, DIM).double(), uniform(2, 3, DIM)
+        empty = torch.zeros(2, 0, DIM).double()
+        X = uniform(2, 3, DIM)
         assert covariance(kernel, empty, X).shape == (2, 0, 3)
         assert covariance(kernel, X, empty).shape == (2, 3, 0)
         assert variance(kernel, empty).shape == (2, 0)
@@ -180,7 +181,8 @@ class TestAgainstGPyTorch:
 class TestAgainstFormulas:
     """GPyTorch and the rules could share an error; these are loops over entries."""
 
-    X1, X2 = uniform(4, 2, seed=3), uniform(3, 2, seed=4)
+    X1 = uniform(4, 2, seed=3)
+    X2 = uniform(3, 2, seed=4)
     lengthscale = (0.4, 0.9)
 
     def _radius(self, x: Tensor, y: Tensor) -> float:
@@ -211,7 +213,8 @@ class TestAgainstFormulas:
 
 
 class TestDerivatives:
-    X1, X2 = uniform(3, DIM, seed=1), uniform(2, DIM, seed=2)
+    X1 = uniform(3, DIM, seed=1)
+    X2 = uniform(2, DIM, seed=2)
 
     def test_in_the_inputs(self, subtests: pytest.Subtests) -> None:
         for name in KERNELS:
@@ -279,7 +282,8 @@ class TestDerivatives:
             assert_all_close(slope, row, rtol=1e-7, atol=1e-9)
 
     def test_second_derivatives(self, subtests: pytest.Subtests) -> None:
-        X1, X2 = self.X1[:2, :2].clone(), self.X2[:, :2].clone()
+        X1 = self.X1[:2, :2].clone()
+        X2 = self.X2[:, :2].clone()
         for kernel in (RBFKernel(), *(MaternKernel(nu=nu) for nu in NUS)):
             kernel = kernel.double()
             inputs = X1.requires_grad_(), X2.requires_grad_()
@@ -335,12 +339,14 @@ class TestSquaredDistance:
 
     def test_broadcasts_batches_of_points(self) -> None:
         for dim in (2, EXPANSION_DIM):
-            X1, X2 = uniform(3, 1, 4, dim), uniform(2, 5, dim, seed=1)
+            X1 = uniform(3, 1, 4, dim)
+            X2 = uniform(2, 5, dim, seed=1)
             assert squared_distance(X1, X2).shape == (3, 2, 4, 5)
 
     def test_gradients_equal_finite_differences(self) -> None:
         for dim in (2, EXPANSION_DIM):
-            X1, X2 = uniform(2, dim), uniform(3, dim, seed=1)
+            X1 = uniform(2, dim)
+            X2 = uniform(3, dim, seed=1)
             expected = finite_difference(lambda X, Y=X2: squared_distance(X, Y), X1)
             found = jacobian(lambda X, Y=X2: squared_distance(X, Y), X1)
             assert_all_close(found, expected, rtol=1e-9, atol=1e-10)

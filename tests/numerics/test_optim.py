@@ -298,7 +298,8 @@ class TestSurroundings:
 
     def test_checking_less_often_finds_the_same(self) -> None:
         function = Bumps(3, 4)
-        box, shape = unit_box(3), torch.Size([4])
+        box = unit_box(3)
+        shape = torch.Size([4])
         X, values = maximize(function, box, shape, seed=0)
         with mock.patch.dict(CHECK_EVERY, cpu=4):
             found, found_values = maximize(function, box, shape, seed=0)
@@ -307,7 +308,8 @@ class TestSurroundings:
         torch.testing.assert_close(found, X, rtol=0, atol=1e-8)
 
     def test_makes_nothing_on_the_default_device(self) -> None:
-        box, function = unit_box(3), Bumps(3, 2)
+        box = unit_box(3)
+        function = Bumps(3, 2)
         with RequireDevice():
             maximize(function, box, torch.Size([2]), seed=77)
 

@@ -28,7 +28,8 @@ class TestStarts:
             squares = (X - needles).square().sum(dim=-1)
             return 5 * (-squares / (2 * 0.002**2)).exp() - (X - 0.9).square().sum(-1)
 
-        box, batch = unit_box(2), torch.Size([2])
+        box = unit_box(2)
+        batch = torch.Size([2])
         options = SearchOptions(num_restarts=2, raw_samples=4)
         values = maximize(function, box, batch, options, seed=0)[1]
         assert (values < 1).all()

@@ -151,7 +151,8 @@ class TestBestSoFar:
 
 class TestContexts:
     def test_outcomes_are_marked_at_their_contexts(self) -> None:
-        contexts, outcomes = uniform(9, 1), double([0, 1, 1, 0, 1, 0, 0, 1, 1])
+        contexts = uniform(9, 1)
+        outcomes = double([0, 1, 1, 0, 1, 0, 0, 1, 1])
         for labels in (outcomes, outcomes.unsqueeze(-1)):
             for s in (contexts, contexts.squeeze(-1)):
                 ax = plot_contexts(s, labels, SPACE)

@@ -86,7 +86,8 @@ class TestAxes:
         """``pyplot`` knows nothing of it."""
         before = plt.get_fignums()
         for plot in self.every_plot():
-            first, second = plot(), plot()
+            first = plot()
+            second = plot()
             assert first.figure is not second.figure
         assert plt.get_fignums() == before
 
@@ -105,7 +106,8 @@ class TestModelIsLeftAlone:
             model = make_model(model_class, input_transform=transform)
             model.eval().train(train)
             state = {k: v.clone() for k, v in model.state_dict().items()}
-            inputs, random = model.train_inputs[0].clone(), torch.get_rng_state()
+            inputs = model.train_inputs[0].clone()
+            random = torch.get_rng_state()
             for plot in every_plot(model):
                 plot()
                 assert model.training == train

@@ -172,10 +172,8 @@ class TestSuccessProbability:
     def test_duels_are_antisymmetric(self) -> None:
         problem = DuelContextProblem(make_objective("Six-Hump Camel"))
         X = trials(problem, 20)
-        forth, back = (
-            problem.success_probability(X),
-            problem.success_probability(X.flip(-2)),
-        )
+        forth = problem.success_probability(X)
+        back = problem.success_probability(X.flip(-2))
         torch.testing.assert_close(forth + back, torch.ones_like(forth))
         equal = X[..., :1, :].expand_as(X)
         assert problem.success_probability(equal).tolist() == [0.5] * 20

@@ -196,7 +196,8 @@ class TestScaledObjective:
     ) -> None:
         for name, benchmark in BENCHMARKS.items():
             X = uniform_points(benchmark, 16)
-            logged, plain = make_objective(name), make_objective(name, log=False)
+            logged = make_objective(name)
+            plain = make_objective(name, log=False)
             values = benchmark.make_function()(X)
             with subtests.test(name):
                 assert logged.log == benchmark.log

@@ -152,7 +152,8 @@ def test_information_beyond_pending_trials(
 
 def test_information_with_guesses() -> None:
     """By draws of the latent values."""
-    X, Y = uniform(5, 2), double([[1.0], [0], [1], [1], [0]])
+    X = uniform(5, 2)
+    Y = double([[1.0], [0], [1], [1], [0]])
     likelihood = ProbitLikelihood(0.3, 0.05)
     model = BinaryGP(X, Y, likelihood, covar_module=simple_kernel())
     trials = uniform(3, 1, 2, seed=8)

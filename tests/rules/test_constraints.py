@@ -62,7 +62,8 @@ class TestMaxima:
     ticks = torch.linspace(0, 1, 41, dtype=torch.double)
 
     def test_upper_confidence_bound_is_the_largest(self) -> None:
-        model, constraints = make_model("outcomes"), Constraints([TOTAL])
+        model = make_model("outcomes")
+        constraints = Constraints([TOTAL])
         trial = suggest(model, WIDE, "ucb-ald", seed=0, constraints=constraints)
         acqf = GoalUpperConfidenceBound(model, WIDE, AtReference())
         grid = torch.cartesian_prod(self.ticks, self.ticks)
@@ -149,7 +150,8 @@ class TestSafety:
     )
     def test_trials_of_every_rule_are_safe_by_draws(self, rule: str) -> None:
         """The chance that the success probability is high enough, by draws."""
-        model, safe = self.model(), Safety(0.7, 0.9)
+        model = self.model()
+        safe = Safety(0.7, 0.9)
         trials = suggest(model, self.space, rule, QUICK, seed=0, safe=safe)
         for trial in trials:
             p = torch.special.ndtr(joint_draws(model, trial.unsqueeze(0)))
@@ -167,7 +169,8 @@ class TestSafety:
     @pytest.mark.parametrize("rule", ["random", "ucb-random", "ts-random"])
     def test_random_trials_stay_random(self, rule: str) -> None:
         """Uniform among the safe ones, not always the safest."""
-        model, safe = self.model(), Safety(0.7)
+        model = self.model()
+        safe = Safety(0.7)
         trials = [
             suggest(model, self.space, rule, QUICK, seed=i, safe=safe) for i in range(8)
         ]

@@ -190,7 +190,8 @@ def test_targeted_contexts_follow_the_goal() -> None:
     generator = torch.Generator().manual_seed(0)
     X = torch.rand(12, 2, 2, dtype=torch.double, generator=generator)
     X[:, 1, 0] = X[:, 0, 0]
-    near, far = RBFKernel(active_dims=(0,)), RBFKernel(active_dims=(1,))
+    near = RBFKernel(active_dims=(0,))
+    far = RBFKernel(active_dims=(1,))
     near.lengthscale = far.lengthscale = 0.3  # pyright: ignore
     Y = (X[:, :1, 1] > X[:, 1:, 1]).double()
     model = PreferenceLaplaceGP(X, Y, covar_module=near * far)
@@ -207,7 +208,8 @@ def test_targeted_contexts_follow_the_goal() -> None:
 def test_expected_slopes(goal: Goal) -> None:
     """By Stein's lemma they give the covariance with the goal: against draws."""
     model = make_model("outcomes")
-    x, other = double([[0.3, 0.6]]), double([[0.5, 0.5, 0.2]])
+    x = double([[0.3, 0.6]])
+    other = double([[0.5, 0.5, 0.2]])
     rows = goal.rows(WIDE, x)  # 1 x 2 x 3
     both = torch.cat([rows[0], other])
     with torch.no_grad():

@@ -101,7 +101,8 @@ class TestRecommend:
     def test_repeats_itself(self, model_class: ModelClass) -> None:
         model = context_model(model_class)
         state = torch.get_rng_state()
-        first, again = recommend(model, SPACE), recommend(model, SPACE)
+        first = recommend(model, SPACE)
+        again = recommend(model, SPACE)
         assert torch.equal(first, again)
         assert torch.equal(torch.get_rng_state(), state)
         assert all(p.requires_grad for p in model.parameters())
@@ -140,7 +141,8 @@ class TestThompsonSampling:
         kernel = MultiplicativeContextKernel(base, context_dims=[0])
         single = random_model(model_class, n=6, covar_module=kernel)
         X, Y = single.train_inputs[0], single.train_targets.unsqueeze(-1)
-        X, Y = X.expand(*batch_shape, *X.shape), Y.expand(*batch_shape, *Y.shape)
+        X = X.expand(*batch_shape, *X.shape)
+        Y = Y.expand(*batch_shape, *Y.shape)
         return model_class(X, Y, covar_module=kernel)
 
     def brute_force(self, model_class: ModelClass) -> Tensor:

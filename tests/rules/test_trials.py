@@ -97,7 +97,8 @@ class TestTrials:
         found = suggest(model, ContextSpace(bounds, [0], [-1.0]), rule, seed=0)
         found = (found - low) / width
         if rule in SYMMETRIC_RULES:
-            found, expected = found.sort(dim=-2).values, expected.sort(dim=-2).values
+            found = found.sort(dim=-2).values
+            expected = expected.sort(dim=-2).values
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
 
     def test_precision_of_the_space(self, model_class: ModelClass, rule: str) -> None:
@@ -172,7 +173,8 @@ class TestModelStaysTheSame:
     def test_posterior_is_unchanged_after_a_suggestion(
         self, model_class: ModelClass, rule: str
     ) -> None:
-        model, X = context_model(model_class), uniform(5, 2)
+        model = context_model(model_class)
+        X = uniform(5, 2)
         before = latent(model, X).mean
         suggest(model, SPACE, rule, QUICK, seed=0)
         assert torch.equal(latent(model, X).mean, before)

@@ -131,7 +131,8 @@ class TestCompositions:
 
     def test_fourier_features_give_the_kernel_in_expectation(self, name: str) -> None:
         """Without bounds the features are random: right in expectation."""
-        kernel, options = COMPOSITIONS[name](), FeatureOptions(None, DIM, 16)
+        kernel = COMPOSITIONS[name]()
+        options = FeatureOptions(None, DIM, 16)
         X = grid_in(BOUNDS, n=1)[:10]
         samples = []
         for seed in range(150):
@@ -185,7 +186,8 @@ class TestCompositions:
         torch.testing.assert_close(slopes, expected_slopes, rtol=1e-8, atol=1e-8)
 
     def test_makes_nothing_on_the_default_device(self, name: str) -> None:
-        X, kernel = grid_in(BOUNDS)[:3], COMPOSITIONS[name]()
+        X = grid_in(BOUNDS)[:3]
+        kernel = COMPOSITIONS[name]()
         for bounds in (BOUNDS, None):
             with RequireDevice():
                 features = kernel_features(kernel, FeatureOptions(bounds, DIM, 64))
@@ -234,7 +236,8 @@ class TestOptions:
 
     def test_hilbert_features_are_not_random(self) -> None:
         options = FeatureOptions(BOUNDS, DIM)
-        kernel, X = rbf(1.0, 1.5, 2.0, 2.5), grid_in(BOUNDS)
+        kernel = rbf(1.0, 1.5, 2.0, 2.5)
+        X = grid_in(BOUNDS)
         first, second = (kernel_features(kernel, options)(X) for _ in range(2))
         assert torch.equal(first, second)
 

@@ -62,7 +62,8 @@ class TestExpectation:
 
 def test_error_falls_with_the_number_of_features() -> None:
     """By 8 for 64 times as many."""
-    kernel, X = stationary_kernel(1.5, double([[0.5]])), uniform(40, 1)
+    kernel = stationary_kernel(1.5, double([[0.5]]))
+    X = uniform(40, 1)
     K = matrix_of(kernel, X)
 
     def error(num_features: int) -> float:
@@ -101,13 +102,15 @@ def test_gradient_of_features_equals_finite_differences() -> None:
 
 
 def test_same_seed_draws_the_same_features_and_another_does_not() -> None:
-    kernel, X = stationary_kernel(1.5, double([[0.5, 0.8]])), uniform(4, 2)
+    kernel = stationary_kernel(1.5, double([[0.5, 0.8]]))
+    X = uniform(4, 2)
     first, second, other = (draw(kernel, 2, 16, seed)(X) for seed in (0, 0, 1))
     assert torch.equal(first, second)
     assert not torch.equal(first, other)
 
 
 def test_fourier_features_make_nothing_on_the_default_device() -> None:
-    kernel, X = stationary_kernel(1.5, double([[0.5]])), uniform(3, 1)
+    kernel = stationary_kernel(1.5, double([[0.5]]))
+    X = uniform(3, 1)
     with RequireDevice():
         fourier_features(kernel, 1, 16)(X)

@@ -85,7 +85,8 @@ class TestKernel:
     def test_any_lengthscales(self, nu: float, data: st.DataObject) -> None:
         """The features of a batch serve each of its elements."""
         scale = st.floats(math.log(0.1), math.log(5.0)).map(math.exp)
-        dim, size = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3))
+        dim = data.draw(st.integers(1, 2))
+        size = data.draw(st.integers(1, 3))
         count = dim * size
         values = data.draw(st.lists(scale, min_size=count, max_size=count))
         kernel = stationary_kernel(nu, double(values).reshape(size, 1, dim))
@@ -185,7 +186,8 @@ class TestSpectralDensity:
 
     @pytest.mark.parametrize("nu", SMOOTHNESS)
     def test_batch_equals_single_lengthscales(self, nu: float) -> None:
-        lengthscale, frequency = 0.2 + uniform(2, 3, 1, 2), 4 * uniform(5, 2)
+        lengthscale = 0.2 + uniform(2, 3, 1, 2)
+        frequency = 4 * uniform(5, 2)
         found = spectral_density(lengthscale, nu, frequency)
         assert found.shape == (2, 3, 1, 5)
         single = spectral_density(lengthscale[1, 2], nu, frequency)
@@ -194,7 +196,8 @@ class TestSpectralDensity:
 
 def test_hilbert_features_make_nothing_on_the_default_device() -> None:
     kernel = stationary_kernel(1.5, double([[0.5]]))
-    X, bounds = uniform(3, 1), box([0.0], [1.0])
+    X = uniform(3, 1)
+    bounds = box([0.0], [1.0])
     with RequireDevice():
         features = hilbert_features(kernel, bounds, 1000)
         assert features is not None

@@ -220,7 +220,8 @@ class TestCalls:
             torch.testing.assert_close(paths(own[:, j, None])[:, j], values[:, j])
 
     def test_sample_shape(self, model_class: ModelClass, draw: Draw) -> None:
-        model, X = random_model(model_class), uniform(5, 2)
+        model = random_model(model_class)
+        X = uniform(5, 2)
         for shape in (torch.Size([2, 3]), torch.Size([1]), torch.Size([])):
             paths = draw(model, shape, bounds=BOUNDS, seed=0)
             assert paths(X).shape == (*shape, 5)
@@ -256,7 +257,8 @@ class TestCalls:
     def test_seed_repeats_paths_and_leaves_the_global_state(
         self, model_class: ModelClass, draw: Draw
     ) -> None:
-        model, X = random_model(model_class), uniform(5, 2)
+        model = random_model(model_class)
+        X = uniform(5, 2)
         for bounds in (BOUNDS, None):
             state = torch.get_rng_state()
             first, again, other = (
@@ -267,10 +269,12 @@ class TestCalls:
             assert not torch.equal(first, other)
 
     def test_global_generator(self, model_class: ModelClass, draw: Draw) -> None:
-        model, X = random_model(model_class), uniform(5, 2)
+        model = random_model(model_class)
+        X = uniform(5, 2)
         with torch.random.fork_rng():
             torch.manual_seed(3)
-            first, second = draw(model, 3)(X), draw(model, 3)(X)
+            first = draw(model, 3)(X)
+            second = draw(model, 3)(X)
             torch.manual_seed(3)
             again = draw(model, 3)(X)
         assert torch.equal(first, again)
@@ -288,12 +292,14 @@ class TestCalls:
         bounds = double([[-3.0, 10.0], [5.0, 30.0]])
         low, width = bounds[0], bounds[1] - bounds[0]
         X, Y = random_trials(model_class, 8)
-        kernel, transform = simple_kernel(), Normalize(2, bounds=bounds)
+        kernel = simple_kernel()
+        transform = Normalize(2, bounds=bounds)
         plain = model_class(X, Y, covar_module=kernel)
         model = model_class(
             low + width * X, Y, covar_module=kernel, input_transform=transform
         )
-        unit, points = double([[0.0, 0.0], [1.0, 1.0]]), uniform(5, 2)
+        unit = double([[0.0, 0.0], [1.0, 1.0]])
+        points = uniform(5, 2)
         expected = draw(plain, 3, bounds=unit, seed=0)(points)
         found = draw(model, 3, bounds=bounds, seed=0)(low + width * points)
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-8)
@@ -311,7 +317,8 @@ class TestCalls:
     def test_does_not_change_the_model(
         self, model_class: ModelClass, draw: Draw
     ) -> None:
-        model, X = random_model(model_class), uniform(5, 2)
+        model = random_model(model_class)
+        X = uniform(5, 2)
         before = {name: p.detach().clone() for name, p in model.named_parameters()}
         mean = latent(model, X).mean
         draw(model, 3, bounds=BOUNDS, seed=0)(X)

@@ -136,7 +136,8 @@ def correlation(
 ) -> float:
     """How well a picture agrees with an optotype of a size at a place."""
     size = int(np.ceil(5 * stroke)) + 2
-    x0, y0 = int(np.floor(left)), int(np.floor(top))
+    x0 = int(np.floor(left))
+    y0 = int(np.floor(top))
     window = ink[y0 : y0 + size, x0 : x0 + size]
     fine = 4  # samples of a pixel
     line = (np.arange(size * fine) + 0.5) / fine

@@ -81,7 +81,8 @@ def optotype_of(desk: Desk, trial: Trial, names: Any) -> str:
 def test_an_eye_examination_by_keyboard(browser: Browser, tmp_path: Path) -> None:
     settings, number = eye_settings(40), 40
     expected = run_without_browser(tmp_path / "a", settings, simulated_person())
-    path, person = create(tmp_path / "eye.journal", settings), simulated_person()
+    path = create(tmp_path / "eye.journal", settings)
+    person = simulated_person()
     with serving([path], Page("eye")) as served:
         desk = served.lab.desks["eye"]
         tab = open_page(browser, served.url(), viewport=DESKTOP)

@@ -26,7 +26,8 @@ def simulated(duels: bool) -> Answers:
 
 
 def test_losses_equal_scikit_learn_and_counts_by_hand() -> None:
-    p, outcomes = uniform(2, 50), (uniform(2, 50, seed=1) < 0.5).double()
+    p = uniform(2, 50)
+    outcomes = (uniform(2, 50, seed=1) < 0.5).double()
     for row in range(2):
         expected = log_loss(outcomes[row], p[row])
         assert math.isclose(float(answers.log_loss(p, outcomes)[row]), expected)

@@ -43,7 +43,8 @@ def test_stored_for_every_slope() -> None:
 
 
 def test_stored_maximize_the_likelihood() -> None:
-    problem, fitted = RefractionProblem(5), load(5)
+    problem = RefractionProblem(5)
+    fitted = load(5)
     kernel = fitted.covar_module()
     X, Y = draw_responses(problem)
     model = BinaryLaplaceGP(X, Y, covar_module=kernel)

@@ -103,7 +103,8 @@ class TestStore:
 
     def test_results_of_something_else(self) -> None:
         first = pl.col("seed").eq(0) & pl.col("iteration").eq(1)
-        nothing, infinite = pl.lit(None, pl.Float32), pl.lit(math.inf, pl.Float32)
+        nothing = pl.lit(None, pl.Float32)
+        infinite = pl.lit(math.inf, pl.Float32)
         for frame, message in (
             (fake_results(make_task(rule="bald")), "results of bald on Levy in the"),
             (
