@@ -82,7 +82,8 @@ def test_scores_beside_the_paper_are_those_of_reports(
 
 
 @pytest.mark.parametrize(
-    ("study", "column"), [("fresh-binary", 2), ("fresh-duels", 2), ("threshold", 2)]
+    ("study", "column"),
+    [("fresh-binary", 2), ("fresh-duels", 2), ("fresh-threshold", 2)],
 )
 def test_scores_are_those_of_the_reports(study: str, column: int) -> None:
     (line,) = (x for x in README.read_text().splitlines() if f"results/{study}/" in x)
