@@ -91,43 +91,20 @@ def draw_optima(
         >>> draws.losses.mean(), draws.losses.quantile(0.9)
     """
     each = -(-num_draws // model.num_draws)
+    contrasts = -(-num_contrasts // model.num_draws)
     with torch.inference_mode(False), torch.no_grad(), frozen(model.draws):
         paths = draw_exact_paths(
-            model.draws,
-            each,
-            space.bounds,
-            MAX_FEATURES,
-            seed,
-            -(-num_contrasts // model.num_draws),
+            model.draws, each, space.bounds, MAX_FEATURES, seed, contrasts
         )
-
-        def slack(x: Tensor) -> Tensor:
-            assert feasibility is not None
-            return feasibility.slack_of_goal(goal, space, x)
-
-        allowed = None if feasibility is None else slack
-        optima, maxima = maximize_paths(
-            paths, space, seed, ROUGH_PATH_SEARCH, goal, allowed
-        )
-        starts = parameters.expand_as(optima).unsqueeze(0)
-
         loop = _Circles.of(space.parameter_bounds, circles)
-
-        def values_at(x: Tensor) -> Tensor:
-            return goal.combine(paths(goal.rows(space, loop.wrap(x))), paths.model)
-
-        def climbed(x: Tensor) -> Tensor:
-            values = values_at(x)
-            return values if allowed is None else avoid(values, allowed(loop.wrap(x)))
-
-        bounds = loop.unrolled
-        hillside = starts if steps is None else _walk(climbed, starts, bounds, steps)
-        near, hill = maximize_from(climbed, hillside, bounds, ROUGH_PATH_SEARCH)
-        near = loop.wrap(near)
-        optima = torch.where((hill > maxima).unsqueeze(-1), near, optima)
-        best = torch.maximum(maxima, hill)
-        losses = (best - values_at(starts[0])).clamp_min(0.0)
-        slopes = _slopes(paths, space, starts[0])
+        hills = _Hills(paths, space, goal, loop, feasibility)
+        optima, maxima = hills.highest(seed)
+        starts = parameters.expand_as(optima)
+        near, tops = hills.climb(starts, steps)
+        optima = torch.where((tops > maxima).unsqueeze(-1), near, optima)
+        best = torch.maximum(maxima, tops)
+        losses = (best - hills.values_at(starts)).clamp_min(0.0)
+        slopes = _slopes(paths, space, starts)
     return OptimumDraws(
         *[values.flatten(0, 1) for values in (optima, near, losses, slopes)]
     )
@@ -158,6 +135,49 @@ class _Circles:
         low, high = self.bounds
         turned = low + (x - low).remainder(high - low)
         return torch.where(self.is_circle, turned, x)
+
+
+@dataclass(frozen=True)
+class _Hills:
+    """The goal on drawn functions."""
+
+    paths: PosteriorSamplePaths
+    space: ContextSpace
+    goal: Goal
+    loop: _Circles
+    feasibility: Feasibility | None
+
+    def highest(self, seed: int) -> tuple[Tensor, Tensor]:
+        """The best feasible parameters anywhere, and their values."""
+        slack = None if self.feasibility is None else self._slack
+        return maximize_paths(
+            self.paths, self.space, seed, ROUGH_PATH_SEARCH, self.goal, slack
+        )
+
+    def climb(self, x: Tensor, steps: Tensor | None) -> tuple[Tensor, Tensor]:
+        """The local optimum uphill from parameters, and its value."""
+        starts = x.unsqueeze(0)
+        bounds = self.loop.unrolled
+        if steps is not None:
+            starts = _walk(self._feasible_values_at, starts, bounds, steps)
+        top, value = maximize_from(
+            self._feasible_values_at, starts, bounds, ROUGH_PATH_SEARCH
+        )
+        return self.loop.wrap(top), value
+
+    def values_at(self, x: Tensor) -> Tensor:
+        rows = self.goal.rows(self.space, self.loop.wrap(x))
+        return self.goal.combine(self.paths(rows), self.paths.model)
+
+    def _feasible_values_at(self, x: Tensor) -> Tensor:
+        values = self.values_at(x)
+        if self.feasibility is None:
+            return values
+        return avoid(values, self._slack(self.loop.wrap(x)))
+
+    def _slack(self, x: Tensor) -> Tensor:
+        assert self.feasibility is not None
+        return self.feasibility.slack_of_goal(self.goal, self.space, x)
 
 
 def _walk(

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from ax.adapter.registry import Generators, MBM_X_trans, Mixed_transforms
+from ax.adapter.transforms.base import Transform
 from ax.adapter.transforms.choice_encode import OrderedChoiceToIntegerRange
 from ax.adapter.transforms.derelativize import Derelativize
 from ax.adapter.transforms.int_to_float import IntToFloat
@@ -53,13 +54,21 @@ from botorch_binary_context.models import (
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules import BINARY_RULES, DUEL_RULES
 
+
+class _Defaults(NamedTuple):
+    """What a surrogate assumes of contexts, if there are any, and of lengthscales."""
+
+    kernel: str
+    priors: str
+
+
 #: The surrogates, and the kernel and the priors of each if there are contexts.
 MODELS = {
-    "psychometric": ("additive", "separate"),
-    "binary": ("product", "pooled"),
-    "preference": ("product", "pooled"),
+    "psychometric": _Defaults("additive", "separate"),
+    "binary": _Defaults("product", "pooled"),
+    "preference": _Defaults("product", "pooled"),
 }
-_SOBOL_TRANSFORMS = [
+_SOBOL_TRANSFORMS: list[type[Transform]] = [
     RemoveFixed,
     OrderedChoiceToIntegerRange,
     OneHot,
@@ -126,44 +135,25 @@ def generation_strategy(
     check_count("initial_trials", initial_trials)
     choose(INFERENCES, inference, "inference")
     PassFail(guess_rate, lapse_rate)  # which checks the rates
-    default_kernel, priors = MODELS[model]
-    if kernel is not None:
-        choose(dict.fromkeys(KERNELS), kernel, "kernel")
     options = ModelOptions(
         tuple(contexts),
-        (kernel or default_kernel) if contexts else None,
-        priors,
+        _choose_kernel(kernel, model, bool(contexts)),
+        MODELS[model].priors,
         guess_rate,
         lapse_rate,
         _directions(harder, list(contexts)),
         inference,
     )
     duels = model == "preference"
-    config = {"contexts": contexts, "goal": store_goal(goal), "duels": duels}
-    acquisition = {"rule": rule, "seed": seed}
-    if search is not None:
-        acquisition["search"] = asdict(search)
+    trials = {"contexts": contexts, "goal": store_goal(goal), "duels": duels}
     rule_kwargs = {
         "surrogate_spec": _make_surrogate(options, duels),
-        "acquisition_class": RuleAcquisition,
-        "acquisition_options": acquisition,
-        "botorch_acqf_class": PosteriorMean,  # Ax wants one; the rule needs none
-        "transforms": [*Mixed_transforms, ContextTrials],
-        "transform_configs": {"ContextTrials": config},
+        **_acquisition_of(rule, seed, search),
+        **_transform([*Mixed_transforms], trials),
         "fit_tracking_metrics": False,
     }
-    first_kwargs = {
-        "seed": seed,
-        "transforms": [*_SOBOL_TRANSFORMS, ContextTrials],
-        "transform_configs": {"ContextTrials": config},
-    }
-    enough = MinTrials(
-        threshold=initial_trials,
-        transition_to=RULE_NODE,
-        use_all_trials_in_exp=True,
-        count_only_trials_with_data=True,
-    )
-    return _two_nodes(rule, first_kwargs, rule_kwargs, enough)
+    first_kwargs = {"seed": seed, **_transform(_SOBOL_TRANSFORMS, trials)}
+    return _two_nodes(rule, first_kwargs, rule_kwargs, _with_data(initial_trials))
 
 
 def _choose_model(rule: str, model: str | None, has_contexts: bool) -> str:
@@ -190,6 +180,13 @@ def _choose_model(rule: str, model: str | None, has_contexts: bool) -> str:
             f" for the model {model!r}, but got {rule!r}."
         )
     return model
+
+
+def _choose_kernel(kernel: str | None, model: str, has_contexts: bool) -> str | None:
+    """What contexts do; None without contexts."""
+    if kernel is not None:
+        choose(dict.fromkeys(KERNELS), kernel, "kernel")
+    return (kernel or MODELS[model].kernel) if has_contexts else None
 
 
 def _directions(harder: str | Mapping[str, str], contexts: list[str]) -> list[str]:
@@ -235,6 +232,40 @@ def model_config(options: ModelOptions, duels: bool) -> ModelConfig:
         mll_class=ApproximateMarginalLogLikelihood,
         input_transform_classes=None,
         name="duels" if duels else "pass/fail",
+    )
+
+
+def _acquisition_of(
+    rule: str, seed: int, search: SearchOptions | None
+) -> dict[str, Any]:
+    """The arguments of a node whose trials a rule chooses."""
+    options: dict[str, Any] = {"rule": rule, "seed": seed}
+    if search is not None:
+        options["search"] = asdict(search)
+    return {
+        "acquisition_class": RuleAcquisition,
+        "acquisition_options": options,
+        "botorch_acqf_class": PosteriorMean,  # Ax wants one; the rule needs none
+    }
+
+
+def _transform(
+    transforms: list[type[Transform]], trials: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a node that prepare trials in contexts."""
+    return {
+        "transforms": [*transforms, ContextTrials],
+        "transform_configs": {"ContextTrials": trials},
+    }
+
+
+def _with_data(number: int) -> MinTrials:
+    """The end of the first node: so many trials have data."""
+    return MinTrials(
+        threshold=number,
+        transition_to=RULE_NODE,
+        use_all_trials_in_exp=True,
+        count_only_trials_with_data=True,
     )
 
 

@@ -233,46 +233,49 @@ class SiteSearch:
         Returns:
             The posterior of all trials near these sites and the new ones.
         """
-        tau = former.sites.precision
-        nu = former.sites.location
-        cross = self.K[..., ~known][..., known, :]
-        mixed = cross - former.marginals.covariance @ (tau.unsqueeze(-1) * cross)
-        new = self.K[..., ~known][..., ~known, :]
-        new = new - cross.mT @ (tau.unsqueeze(-1) * mixed)
-        weights = nu - tau * former.marginals.mean
-        covariance = torch.empty_like(self.K)
-        mean = torch.empty_like(self.prior_mean)
         old = known.nonzero().squeeze(-1)
         fresh = (~known).nonzero().squeeze(-1)
-        if len(fresh) and int(fresh[0]) == len(old):  # the new trials are the last
-            covariance[..., : len(old), : len(old)] = former.marginals.covariance
-        else:
-            covariance[..., old.unsqueeze(-1), old] = former.marginals.covariance
-        covariance[..., old.unsqueeze(-1), fresh] = mixed
-        covariance[..., fresh.unsqueeze(-1), old] = mixed.mT
-        covariance[..., fresh.unsqueeze(-1), fresh] = new
-        mean[..., old] = former.marginals.mean
-        mean[..., fresh] = self.prior_mean[..., fresh] + matvec(cross.mT, weights)
+        mean, covariance = self._predict(former, old, fresh)
         precision = torch.zeros_like(mean)
         location = torch.zeros_like(mean)
-        precision[..., old], location[..., old] = tau, nu
+        precision[..., old] = former.sites.precision
+        location[..., old] = former.sites.location
         for index in fresh.tolist():
-            column = covariance[..., index]
-            cavity = Cavity(mean, column[..., index : index + 1].expand_as(mean))
-            site = match_cavity(self.likelihood, cavity, self.targets)
-            t, v = (
-                part[..., index : index + 1] for part in (site.precision, site.location)
-            )
-            shrink = 1 + t * column[..., index : index + 1]
-            mean = mean + column * (v - t * mean[..., index : index + 1]) / shrink
-            scaled = (column * t / shrink).unsqueeze(-1)
-            row = column.unsqueeze(-2).clone()
-            covariance.addcmul_(scaled, row, value=-1.0)
+            variance = covariance[..., index, index].unsqueeze(-1)
+            cavity = Cavity(mean, variance.expand_as(mean))
+            matched = match_cavity(self.likelihood, cavity, self.targets)
+            t = matched.precision[..., index : index + 1]
+            v = matched.location[..., index : index + 1]
+            mean = _add_site(t, v, index, mean, covariance)
             precision[..., index], location[..., index] = t[..., 0], v[..., 0]
         sites = Sites(precision, location)
         return LocalPosterior.of_moments(
             self.likelihood, self.targets, sites, mean, covariance
         )
+
+    def _predict(
+        self, former: LocalPosterior, old: Tensor, fresh: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The moments of all contrasts, given the sites of old trials alone."""
+        before = former.marginals
+        tau = former.sites.precision
+        cross = self.K[..., fresh][..., old, :]
+        mixed = cross - before.covariance @ (tau.unsqueeze(-1) * cross)
+        new = self.K[..., fresh][..., fresh, :]
+        new = new - cross.mT @ (tau.unsqueeze(-1) * mixed)
+        covariance = torch.empty_like(self.K)
+        if len(fresh) and int(fresh[0]) == len(old):  # the new trials are the last
+            covariance[..., : len(old), : len(old)] = before.covariance
+        else:
+            covariance[..., old.unsqueeze(-1), old] = before.covariance
+        covariance[..., old.unsqueeze(-1), fresh] = mixed
+        covariance[..., fresh.unsqueeze(-1), old] = mixed.mT
+        covariance[..., fresh.unsqueeze(-1), fresh] = new
+        weights = former.sites.location - tau * before.mean
+        mean = torch.empty_like(self.prior_mean)
+        mean[..., old] = before.mean
+        mean[..., fresh] = self.prior_mean[..., fresh] + matvec(cross.mT, weights)
+        return mean, covariance
 
     def _approach(
         self, local: LocalPosterior, sites: Sites
@@ -455,6 +458,20 @@ class _Pace:
     def _shrink(self, chosen: Tensor) -> Tensor:
         smaller = (0.7 * self.damping).clamp_min(LEAST_DAMPING)
         return torch.where(chosen, smaller, self.damping)
+
+
+def _add_site(
+    precision: Tensor, location: Tensor, index: int, mean: Tensor, covariance: Tensor
+) -> Tensor:
+    """The mean with one more site; the covariance is changed where it is."""
+    column = covariance[..., index]
+    shrink = 1 + precision * column[..., index : index + 1]
+    push = location - precision * mean[..., index : index + 1]
+    mean = mean + column * push / shrink
+    scaled = (column * precision / shrink).unsqueeze(-1)
+    row = column.unsqueeze(-2).clone()
+    covariance.addcmul_(scaled, row, value=-1.0)
+    return mean
 
 
 def _between(first: Sites, second: Sites, weight: float) -> Sites:

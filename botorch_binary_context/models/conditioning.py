@@ -117,53 +117,66 @@ class ConditionedModel(TrialModel, FantasizeMixin):
     ) -> Self:
         """A new model, given the trials of this one and more trials of one kind."""
         self.eval()
+        batch = self._check_more(kind, X, Y)
+        model = make()
+        more = self._preprocess(kind, X)
+        model.train_inputs = self._append(self.train_inputs, more, kind, batch)
+        targets = self.train_targets.unsqueeze(-1)
+        Y = Y.to(self.train_targets)
+        model.train_targets = self._insert(targets, Y, kind, batch).squeeze(-1)
+        if self._original_train_inputs is not None:
+            original = self._append(self._original_trials, X, kind, batch)
+            model._original_trials = tuple(part.detach() for part in original)
+        self._prepare_search(model, kind, Y.shape[-2], batch)
+        return model
+
+    def _check_more(self, kind: int, X: Tensor, Y: Tensor) -> torch.Size:
+        """The batch shape of a model with more trials, if these are well-formed."""
         functional = self.kinds[kind].functional
         trial_shape = torch.Size(
             [functional.num_rows, self._dim][-functional.trial_dim :]
         )
         check_new_trials(X, Y, trial_shape, self.kinds[kind])
-        batch = torch.broadcast_shapes(
+        return torch.broadcast_shapes(
             X.shape[: -len(trial_shape) - 1], Y.shape[:-2], self.batch_shape
         )
 
-        def extend(parts: tuple[Tensor, ...], more: Tensor) -> tuple[Tensor, ...]:
-            """Trials of all kinds, with more trials of one kind."""
-            extended = list(expand_trials(parts, self.kinds, batch))
-            event = functional.trial_dim + 1  # the dimensions after the batch
-            more = more.expand(batch + more.shape[-event:])
-            extended[kind] = torch.cat([extended[kind], more], dim=-event)
-            return tuple(extended)
+    def _preprocess(self, kind: int, X: Tensor) -> Tensor:
+        """Transform trials of a kind in the same way as the training trials."""
+        functional = self.kinds[kind].functional
+        rows = functional.rows(X)
+        if "input_transform" in self._modules:
+            transform: Any = self.input_transform
+            rows = transform.preprocess_transform(rows)
+        return functional.trials(rows)
 
-        model = make()
-        rows = functional.trials(self._preprocess(functional.rows(X)))
-        model.train_inputs = extend(self.train_inputs, rows)
-        targets = self.train_targets.unsqueeze(-1)
-        Y = Y.to(self.train_targets)
-        model.train_targets = self._insert(targets, Y, kind, batch).squeeze(-1)
-        if self._original_train_inputs is not None:
-            original = extend(self._original_trials, X)
-            model._original_trials = tuple(part.detach() for part in original)
+    def _append(
+        self, parts: tuple[Tensor, ...], more: Tensor, kind: int, batch: torch.Size
+    ) -> tuple[Tensor, ...]:
+        """Trials of all kinds, with more trials of one kind."""
+        extended = list(expand_trials(parts, self.kinds, batch))
+        event = self.kinds[kind].functional.trial_dim + 1  # dimensions after the batch
+        more = more.expand(batch + more.shape[-event:])
+        extended[kind] = torch.cat([extended[kind], more], dim=-event)
+        return tuple(extended)
+
+    def _prepare_search(
+        self, model: Self, kind: int, count: int, batch: torch.Size
+    ) -> None:
+        """Let the searches of a model with more trials start at what is known here."""
         start = self._start  # if no posterior was computed yet
         if self._approximation is not None:
             start = self._approximation.start
         if start is not None:
-            fresh = start.values.new_zeros(Y.shape[-2], start.values.shape[-1])
+            fresh = start.values.new_zeros(count, start.values.shape[-1])
             values = self._insert(start.values, fresh, kind, batch)
             model._start = Start(values)
             attached = any(trials.requires_grad for trials in model.train_inputs)
             if batch == self.batch_shape and not attached:
-                known = self._mark_old(self._everything(), kind, Y.shape[-2])
+                known = self._mark_old(self._everything(), kind, count)
                 model._start = Start(values, self._approximation, known)
         if batch == self.batch_shape:
-            model._warm_samples = self._keep_samples(kind, Y.shape[-2])
-        return model
-
-    def _preprocess(self, rows: Tensor) -> Tensor:
-        """Transform rows in the same way as the training trials."""
-        if "input_transform" not in self._modules:
-            return rows
-        transform: Any = self.input_transform
-        return transform.preprocess_transform(rows)
+            model._warm_samples = self._keep_samples(kind, count)
 
     def _everything(self) -> Tensor:
         """All trials, marked."""
