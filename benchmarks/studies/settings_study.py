@@ -33,7 +33,7 @@ from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.studies.study import INITIAL_TRIALS
 from benchmarks.tables import format_table
 from botorch_binary_context.experiment import Settings
-from botorch_binary_context.experiment.coordinates import make_coordinates
+from botorch_binary_context.experiment.coordinates import choosing_coordinates
 from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.models import ApproximateMarginalLogLikelihood, MixedGP
 from botorch_binary_context.models.latent_gp import LatentGP
@@ -194,7 +194,7 @@ def make_model(settings: Settings, X: Tensor, Y: Tensor) -> LatentGP:
         [Observations(X, Y, settings.feedback.likelihood())],
         covar_module=prior["covariance"],
         mean_module=prior["mean"],
-        input_transform=make_coordinates(settings, snap_contexts=True),
+        input_transform=choosing_coordinates(settings),
     )
 
 

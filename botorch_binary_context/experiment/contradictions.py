@@ -103,7 +103,7 @@ def _check_rate(
 
 def _log_evidence(trials: Sequence[Trial], settings: Settings) -> float:
     """How likely the answers are, with the hyperparameters of the prior."""
-    model = Surrogate(settings).model(trials, {}, snap_contexts=False)
+    model = Surrogate(settings).predicting_model(trials, {})
     with torch.no_grad(), silent():  # the model is only compared
         return float(model.approximation.log_evidence)
 

@@ -1,5 +1,8 @@
 r"""
 The coordinates of the models of an experiment.
+
+A model that chooses a trial knows only the levels of contexts; a model that predicts
+knows all contexts between them, too.
 """
 
 from __future__ import annotations
@@ -8,30 +11,50 @@ from botorch.models.transforms.input import ChainedInputTransform, InputTransfor
 from torch import Tensor
 
 from botorch_binary_context.experiment.settings import Settings
-from botorch_binary_context.experiment.space import Snap
+from botorch_binary_context.experiment.space import Snap, SnapParameters
 from botorch_binary_context.models.power_vectors import PowerVectors
 
 
-def make_coordinates(
-    settings: Settings, snap_contexts: bool, shown: Tensor | None = None
+def choosing_coordinates(
+    settings: Settings, shown: Tensor | None = None
 ) -> InputTransform | None:
-    r"""The input transform of models of an experiment.
+    r"""The input transform of models that choose trials.
 
     Args:
         settings: The settings of the experiment.
-        snap_contexts: Whether the model knows only the levels of contexts, to choose
-            one.
         shown: The rows of the trials that the model knows, ``n x d``.
 
     Returns:
-        The transform to values that can be shown, if not all can, and then to power
+        The transform to trials that can be shown, if not all can, and then to power
         vectors of lenses or to combinations, if any; None if there is nothing to
         transform.
     """
+    return _chain(Snap, settings, shown)
+
+
+def predicting_coordinates(
+    settings: Settings, shown: Tensor | None = None
+) -> InputTransform | None:
+    r"""The input transform of models that predict answers, in any context.
+
+    Args:
+        settings: The settings of the experiment.
+        shown: The rows of the trials that the model knows, ``n x d``.
+
+    Returns:
+        As :func:`choosing_coordinates`, with contexts as they are.
+    """
+    return _chain(SnapParameters, settings, shown)
+
+
+def _chain(
+    snap: type[Snap], settings: Settings, shown: Tensor | None
+) -> InputTransform | None:
+    """The transform to what can be shown, and then to lenses and combinations."""
     encoder = settings.encoder()
     steps: dict[str, InputTransform] = {}
     if not encoder.is_continuous:
-        steps["snap"] = Snap(encoder, snap_contexts, shown)
+        steps["snap"] = snap(encoder, shown)
     for column, lens in encoder.lens_columns():
         sphere, cylinder, _ = lens.parts
         steps[lens.name] = PowerVectors(column, sphere.bounds, cylinder.bounds)

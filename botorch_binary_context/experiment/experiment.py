@@ -310,7 +310,8 @@ class Experiment(Logbook):
             self._warn_of_contradictions()
             model = self.model()
             state = self._read_state()
-            asking = self._model(state, snap_contexts=True)
+            learned = self._hyperparameters(state)
+            asking = self._surrogate.choosing_model(state.answered, learned)
             feasible = self._chooser.feasibility(state)
             number = len(state.answered)
             return make_recommendation(
@@ -369,16 +370,13 @@ class Experiment(Logbook):
                 raise UnsupportedError(
                     "Expected at least one answer to make a model of, but got none."
                 )
-            return self._model(state, snap_contexts=False)
+            learned = self._hyperparameters(state)
+            return self._surrogate.predicting_model(state.answered, learned)
 
     @property
     def _num_initial_trials(self) -> int:
         assert self.settings.initial_trials is not None
         return self.settings.initial_trials
-
-    def _model(self, state: State, snap_contexts: bool) -> LatentGP:
-        learned = self._hyperparameters(state)
-        return self._surrogate.model(state.answered, learned, snap_contexts)
 
     def _due(self, state: State) -> int | None:
         """The last scheduled time to learn hyperparameters, if any."""

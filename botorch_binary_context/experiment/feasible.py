@@ -48,6 +48,6 @@ def learn_feasibility(
         return None
     X = torch.stack(rows)
     Y: Tensor = X.new_tensor(labels).unsqueeze(-1)
-    snap = None if encoder.is_continuous else Snap(encoder, snap_contexts=True, shown=X)
+    snap = None if encoder.is_continuous else Snap(encoder, shown=X)
     model = feasibility_gp(X, Y, encoder.context_space, snap)
     return Feasibility(model.requires_grad_(False).eval(), LEAST_PROBABILITY)

@@ -17,9 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from botorch.models.transforms.input import InputTransform
 from torch import Tensor
 
-from botorch_binary_context.experiment.coordinates import make_coordinates
+from botorch_binary_context.experiment.coordinates import (
+    choosing_coordinates,
+    predicting_coordinates,
+)
 from botorch_binary_context.experiment.state import State, answers_of
 from botorch_binary_context.experiment.surrogate import Hyperparameters, Surrogate
 from botorch_binary_context.experiment.trial import Trial
@@ -64,22 +68,23 @@ class GrowingModel:
         Returns:
             The model, in ``eval`` mode. Do not change it.
         """
+        settings = self._surrogate.settings
         answers = state.answered
         first = first_step(len(answers), due)
-        if self._surrogate.settings.drift is not None:
+        if settings.drift is not None:
             first = len(answers)  # each answer makes all others older
         shown = self._shown(state)
         grown = self._find(answers, learned, first)
         if grown is None:
             begin = answers[:first]
-            model = self._surrogate.model(begin, learned, snap_contexts=True)
+            model = self._surrogate.choosing_model(begin, learned)
             grown = self._keep(_Grown(model, begin, learned, first))
         for number in range(len(grown.answers), len(answers)):
-            self._show(grown.model, shown, snap_contexts=True)
+            _show(grown.model, choosing_coordinates(settings, shown))
             grown = self._keep(self._grow(grown, answers[: number + 1]))
         if not state.is_supposed:
             self._kept = deque([grown], MAX_KEPT)  # the others take memory
-        self._show(grown.model, shown, snap_contexts=True)
+        _show(grown.model, choosing_coordinates(settings, shown))
         return grown.model
 
     def between_levels(self, model: LatentGP, state: State) -> LatentGP:
@@ -92,7 +97,8 @@ class GrowingModel:
         Returns:
             The same model, which allows any context until :meth:`at` is called again.
         """
-        self._show(model, self._shown(state), snap_contexts=False)
+        settings = self._surrogate.settings
+        _show(model, predicting_coordinates(settings, self._shown(state)))
         return model
 
     def _shown(self, state: State) -> Tensor:
@@ -129,11 +135,11 @@ class GrowingModel:
                 model = model.grow(kind)
         return replace(grown, model=model, answers=answers)
 
-    def _show(self, model: LatentGP, shown: Tensor, snap_contexts: bool) -> None:
-        """Replace the trials of a model."""
-        coordinates = make_coordinates(self._surrogate.settings, snap_contexts, shown)
-        if coordinates is not None:
-            model.input_transform = coordinates
+
+def _show(model: LatentGP, coordinates: InputTransform | None) -> None:
+    """Replace the trials that a model knows."""
+    if coordinates is not None:
+        model.input_transform = coordinates
 
 
 def first_step(num_answers: int, due: int | None) -> int:

@@ -49,9 +49,7 @@ def learn_from_population(
         )
     surrogate = Surrogate(replace(settings, mean_function=None))
     models = [
-        surrogate.model(trials, {}, snap_contexts=False)
-        for _, trials in answered
-        if trials
+        surrogate.predicting_model(trials, {}) for _, trials in answered if trials
     ]
     prior = population_prior(models, mean_function)
     model = prior.apply(models[0])
@@ -68,7 +66,7 @@ def learn_from_population(
     new = replace(settings, hyperparameters=known, mean_function=None)
     if prior.mean is None:
         return new
-    kernel = Surrogate(new).model([], {}, snap_contexts=False).covar_module
+    kernel = Surrogate(new).predicting_model([], {}).covar_module
     return replace(new, mean_function=MeanFunction.of(prior.mean, kernel))
 
 

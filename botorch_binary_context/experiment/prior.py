@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import ModuleDict
 
 from botorch_binary_context.column_kernels import DriftKernel
-from botorch_binary_context.experiment.coordinates import make_coordinates
+from botorch_binary_context.experiment.coordinates import predicting_coordinates
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
@@ -126,7 +126,7 @@ def _expected_peaks(settings: Settings) -> Peaks | None:
     if settings.priors != "peak":
         return None
     space = settings.encoder().context_space
-    coordinates = make_coordinates(settings, snap_contexts=False)
+    coordinates = predicting_coordinates(settings)
     columns = _parameter_columns(settings)
 
     def transform(points: Tensor) -> Tensor:

@@ -310,26 +310,39 @@ class Encoder:
         rows = X[:, self.num_contexts : sum(self._sizes)]
         return context, tuple(self.decode_parameters(row) for row in rows)
 
-    def snap(self, X: Tensor, snap_contexts: bool) -> Tensor:
+    def snap(self, X: Tensor) -> Tensor:
         r"""The nearest rows that can be shown.
 
         Args:
             X: A ``... x d`` tensor.
-            snap_contexts: Whether contexts are snapped, too.
 
         Returns:
             A tensor of the same shape.
         """
-        rest = X[..., sum(self._sizes) :]
-        parts = X[..., : sum(self._sizes)].split(self._sizes, dim=-1)
-        m = self.num_contexts
-        contexts = zip(self.space.contexts, parts[:m], strict=True)
-        parameters = zip(self.space.parts, parts[m:], strict=True)
         snapped = [
-            c.snap(U, self.centered) if snap_contexts else U for c, U in contexts
+            c.snap(X[..., i : i + 1], self.centered)
+            for i, c in enumerate(self.space.contexts)
         ]
-        snapped += [p.snap(U) for p, U in parameters]
-        return torch.cat([*snapped, rest], dim=-1)
+        return torch.cat([*snapped, *self._snapped_parameters(X)], dim=-1)
+
+    def snap_parameters(self, X: Tensor) -> Tensor:
+        r"""The nearest rows whose parameters can be shown, in the same contexts.
+
+        Args:
+            X: A ``... x d`` tensor.
+
+        Returns:
+            A tensor of the same shape.
+        """
+        contexts = X[..., : self.num_contexts]
+        return torch.cat([contexts, *self._snapped_parameters(X)], dim=-1)
+
+    def _snapped_parameters(self, X: Tensor) -> list[Tensor]:
+        """The columns behind the contexts: what can be shown, and the time."""
+        first, last = self.num_contexts, sum(self._sizes)
+        parts = X[..., first:last].split(self._sizes[first:], dim=-1)
+        snapped = [p.snap(U) for p, U in zip(self.space.parts, parts, strict=True)]
+        return [*snapped, X[..., last:]]
 
 
 # By how much rounding may move a row that can be shown.
@@ -348,24 +361,23 @@ class Snap(InputTransform):
     transform_on_eval: bool = True
     transform_on_fantasize: bool = True
 
-    def __init__(
-        self, encoder: Encoder, snap_contexts: bool, shown: Tensor | None = None
-    ) -> None:
+    def __init__(self, encoder: Encoder, shown: Tensor | None = None) -> None:
         r"""
         Args:
             encoder: Knows what can be shown.
-            snap_contexts: Whether contexts are snapped to their levels, to choose one;
-                if not, they are free, for predictions.
             shown: The rows of all trials so far, ``n x d``.
         """
         super().__init__()
         self.encoder = encoder
-        self.snap_contexts = snap_contexts
         self.kept = None if shown is None else self._find_between(shown)
+
+    def _snap(self, X: Tensor) -> Tensor:
+        """The nearest rows that the model knows."""
+        return self.encoder.snap(X)
 
     def _find_between(self, X: Tensor) -> Tensor | None:
         """The rows that cannot be shown, if any."""
-        moved = (self.encoder.snap(X, self.snap_contexts) - X).abs().amax(dim=-1)
+        moved = (self._snap(X) - X).abs().amax(dim=-1)
         is_between = moved > SNAP_TOLERANCE
         return X[is_between] if bool(is_between.any()) else None
 
@@ -378,7 +390,7 @@ class Snap(InputTransform):
         Returns:
             A tensor of the same shape.
         """
-        snapped = self.encoder.snap(X, self.snap_contexts)
+        snapped = self._snap(X)
         if self.kept is None:
             return snapped
         is_kept = (X.unsqueeze(-2) == self.kept).all(dim=-1).any(dim=-1, keepdim=True)
@@ -390,13 +402,22 @@ class Snap(InputTransform):
         Args:
             other: Another input transform.
         """
-        if not isinstance(other, Snap):
+        if not isinstance(other, Snap) or type(other) is not type(self):
             return False
         mine = self.encoder
         theirs = other.encoder
         same = mine.space == theirs.space and mine.centered == theirs.centered
         same = same and mine.timed == theirs.timed
-        same = same and self.snap_contexts == other.snap_contexts
         if self.kept is None or other.kept is None:
             return same and self.kept is other.kept
         return same and torch.equal(self.kept, other.kept)
+
+
+class SnapParameters(Snap):
+    r"""Makes a model see parameters as they would be shown, in any context.
+
+    So the model predicts for contexts between their levels.
+    """
+
+    def _snap(self, X: Tensor) -> Tensor:
+        return self.encoder.snap_parameters(X)

@@ -17,6 +17,7 @@ import torch
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import ModelFittingError
 from botorch.fit import fit_gpytorch_mll
+from botorch.models.transforms.input import InputTransform
 from botorch.utils.sampling import manual_seed
 from gpytorch.kernels import PeriodicKernel
 from torch import Tensor
@@ -24,7 +25,10 @@ from torch.nn import Module, ModuleDict
 
 from botorch_binary_context.column_kernels import DriftKernel
 from botorch_binary_context.errors import quote
-from botorch_binary_context.experiment.coordinates import make_coordinates
+from botorch_binary_context.experiment.coordinates import (
+    choosing_coordinates,
+    predicting_coordinates,
+)
 from botorch_binary_context.experiment.drift import date_answers
 from botorch_binary_context.experiment.prior import make_prior
 from botorch_binary_context.experiment.settings import Settings
@@ -114,24 +118,48 @@ class Surrogate:
         self._encoded[trial.id] = (trial, rows)
         return rows
 
-    def model(
-        self,
-        trials: Sequence[Trial],
-        learned: Hyperparameters,
-        snap_contexts: bool,
+    def choosing_model(
+        self, trials: Sequence[Trial], learned: Hyperparameters
     ) -> LatentGP:
-        r"""The model of answers.
+        r"""The model of answers that chooses trials: it knows only levels of contexts.
 
         Args:
             trials: Answered trials.
             learned: The hyperparameters that are not fixed; missing ones are as in the
                 prior.
-            snap_contexts: Whether the model knows only the levels of contexts, to
-                choose one.
 
         Returns:
             The model, in ``eval`` mode.
         """
+        coordinates = choosing_coordinates(self.settings, self._shown(trials))
+        return self._model(trials, learned, coordinates)
+
+    def predicting_model(
+        self, trials: Sequence[Trial], learned: Hyperparameters
+    ) -> LatentGP:
+        r"""The model of answers that predicts others, in any context.
+
+        Args:
+            trials: Answered trials.
+            learned: The hyperparameters that are not fixed; missing ones are as in the
+                prior.
+
+        Returns:
+            The model, in ``eval`` mode.
+        """
+        coordinates = predicting_coordinates(self.settings, self._shown(trials))
+        return self._model(trials, learned, coordinates)
+
+    def _shown(self, trials: Sequence[Trial]) -> Tensor:
+        return self.answered_rows(trials).flatten(0, -2)
+
+    def _model(
+        self,
+        trials: Sequence[Trial],
+        learned: Hyperparameters,
+        coordinates: InputTransform | None,
+    ) -> LatentGP:
+        """The model of answers in given coordinates."""
         prior = self._prior()
         self._set(prior, learned)
         self._set(prior, self.settings.hyperparameters)
@@ -139,7 +167,6 @@ class Surrogate:
         for name in self.settings.hyperparameters:
             module, attribute = handles[name]
             getattr(module, f"raw_{attribute}").requires_grad_(False)
-        shown = self.answered_rows(trials).flatten(0, -2)
         kernel: Any = prior["covariance"]
         mean: Any = prior["mean"]
         if self.settings.mean_function is not None:
@@ -149,7 +176,7 @@ class Surrogate:
             self.observations(trials, likelihood),
             covar_module=kernel,
             mean_module=mean,
-            input_transform=make_coordinates(self.settings, snap_contexts, shown),
+            input_transform=coordinates,
             inference=INFERENCES[self.settings.inference](),
         )
         _drop_hooks(model)
@@ -166,7 +193,7 @@ class Surrogate:
         Returns:
             The hyperparameters by their names; None, with a warning, if the fit fails.
         """
-        model = self.model(trials, {}, snap_contexts=False)
+        model = self.predicting_model(trials, {})
         prior = ModuleDict(
             {
                 "covariance": model.covar_module,

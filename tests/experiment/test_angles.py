@@ -108,7 +108,7 @@ class TestExperiment:
     def test_periodic_lengthscale_is_set_and_the_period_is_one(self) -> None:
         fixed = {"periodic_lengthscale": 3.0, "lengthscale": 0.3, "outputscale": 2.0}
         maker = Surrogate(Settings(SPACE, hyperparameters={**fixed, "slope": 5.0}))
-        model: Any = maker.model([], {}, snap_contexts=True)
+        model: Any = maker.choosing_model([], {})
         found = {type(m).__name__: m for m in model.covar_module.modules()}
         assert found["PeriodicKernel"].lengthscale.item() == pytest.approx(3.0)
         assert found["PeriodicKernel"].period_length.item() == pytest.approx(1.0)

@@ -164,12 +164,12 @@ def test_widths_are_learned_and_kept(name: str, tmp_path: Path):
         surrogate = Surrogate(experiment.settings)
         learned = surrogate.fit(experiment.trials)
         assert learned is not None
-        model = surrogate.model(experiment.trials, learned, snap_contexts=False)
+        model = surrogate.predicting_model(experiment.trials, learned)
         found: Any = model.likelihood
         assert found.widths.flatten().tolist() == pytest.approx(learned["widths"])
         assert learned["widths"] != [1.0] * len(found.widths)
     fixed = make_settings(KINDS[name], hyperparameters={"widths": 0.8})
-    model = Surrogate(fixed).model([], {}, snap_contexts=False)
+    model = Surrogate(fixed).predicting_model([], {})
     likelihood: Any = model.likelihood
     assert likelihood.widths.flatten().tolist() == pytest.approx(
         [0.8] * likelihood.widths.numel()

@@ -85,7 +85,7 @@ def test_the_way_does_not_matter(settings: Settings, tmp_path: Path) -> None:
         if i % 4 == 3:
             fresh = GrowingModel(surrogate).at(state, {}, None)
             assert torch.equal(grown, posterior(fresh, X))
-            alone = surrogate.model(state.answered, {}, snap_contexts=True)
+            alone = surrogate.choosing_model(state.answered, {})
             torch.testing.assert_close(grown, posterior(alone, X), rtol=1e-3, atol=1e-4)
 
 
@@ -102,9 +102,7 @@ def test_model_of_other_answers_or_values_is_not_taken(tmp_path: Path) -> None:
     corrected = replace(states[-1], told=changed)
     for state, learned in ((corrected, {}), (states[-1], {"lengthscale": 0.1})):
         found = posterior(models.at(state, learned, None), X)
-        alone = posterior(
-            surrogate.model(state.answered, learned, snap_contexts=True), X
-        )
+        alone = posterior(surrogate.choosing_model(state.answered, learned), X)
         torch.testing.assert_close(found, alone, rtol=1e-3, atol=1e-4)
         assert not torch.allclose(found, first, rtol=1e-2)
 

@@ -106,7 +106,7 @@ class TestLens:
     def test_model_sees_power_vectors(self) -> None:
         """Equal lenses have equal values, whatever their notation."""
         maker = Surrogate(Settings(SPACE))
-        model = maker.model([], {}, snap_contexts=True)
+        model = maker.choosing_model([], {})
         rows = [
             maker.encoder.encode({"size": 0.1}, [values(*lens)])
             for lens in ((1, -2, 0), (1, -2, 180), (2, 0, 35), (2, 0, 90), (1, -2, 5))
@@ -119,7 +119,7 @@ class TestLens:
     def test_sample_paths(self) -> None:
         """Functions drawn from the prior have its variance in the whole box."""
         maker = Surrogate(Settings(SPACE))
-        model = maker.model([], {}, snap_contexts=True)
+        model = maker.choosing_model([], {})
         bounds = maker.encoder.context_space.bounds
         paths = draw_sample_paths(model, 2000, bounds, seed=0)
         X = bounds[0] + (bounds[1] - bounds[0]) * uniform(6, 4)

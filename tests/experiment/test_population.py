@@ -28,10 +28,9 @@ def test_new_experiments_take_what_was_learned(tmp_path: Path) -> None:
     new = Experiment.create(tmp_path / "new.journal", settings, prior=earlier)
     found = new.settings.hyperparameters
     surrogate = Surrogate(settings)
-    prior = population_prior(
-        [surrogate.model(e._read_state().answered, {}, False) for e in earlier]
-    )
-    model = prior.apply(surrogate.model([], {}, False))
+    answered = [e._read_state().answered for e in earlier]
+    prior = population_prior([surrogate.predicting_model(t, {}) for t in answered])
+    model = prior.apply(surrogate.predicting_model([], {}))
     assert found["outputscale"] == 4.0
     slope = model.mean_module.slope.item()  # pyright: ignore
     assert found["slope"] == pytest.approx([slope])
@@ -56,18 +55,18 @@ def test_mean_function(tmp_path: Path) -> None:
         settings = new.settings
     trials = [e._read_state().answered for e in earlier]
     plain = Surrogate(pass_fail())
-    models = [plain.model(some, {}, snap_contexts=False) for some in trials]
+    models = [plain.predicting_model(some, {}) for some in trials]
     prior = population_prior(models, mean_function=True)
-    expected = prior.apply(plain.model([], {}, snap_contexts=False))
+    expected = prior.apply(plain.predicting_model([], {}))
     X = plain.rows(trials[0])
     with torch.no_grad():
-        found = Surrogate(settings).model([], {}, snap_contexts=False).posterior(X)
+        found = Surrogate(settings).predicting_model([], {}).posterior(X)
         torch.testing.assert_close(
             found.mean, expected.posterior(X).mean, atol=1e-3, rtol=1e-3
         )
         torch.testing.assert_close(found.variance, expected.posterior(X).variance)
         without = replace(settings, mean_function=None)
-        usual = Surrogate(without).model([], {}, snap_contexts=False).posterior(X).mean
+        usual = Surrogate(without).predicting_model([], {}).posterior(X).mean
     assert float((found.mean - usual).abs().max()) > 0.1
     with Experiment.open(path) as again:
         assert again.settings == settings

@@ -202,9 +202,8 @@ class TestHyperparameters:
 @pytest.mark.parametrize("settings", KINDS)
 def test_batch_of_priors_begins_with_equal_values(settings: Settings) -> None:
     """A batch has as many sets of hyperparameters, which begin alike."""
-    rows = settings.encoder().snap(
-        uniform(4, settings.encoder().context_space.dim), True
-    )
+    encoder = settings.encoder()
+    rows = encoder.snap(uniform(4, encoder.context_space.dim))
     one: Any = make_prior(settings)
     many: Any = make_prior(settings, torch.Size([3]))
     expected = covariance(one["covariance"], rows, rows)

@@ -39,7 +39,8 @@ def recommendation(settings: Settings, n: int = 40) -> Recommendation:
 def recommend_from(settings: Settings, trials: list[Trial]) -> Recommendation:
     maker = Surrogate(settings)
     learned = maker.fit(trials) or {}
-    model, asking = (maker.model(trials, learned, snap) for snap in (False, True))
+    model = maker.predicting_model(trials, learned)
+    asking = maker.choosing_model(trials, learned)
     return make_recommendation(
         model, asking, settings, seed=0, num_answers=len(model.train_targets)
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_binary_context.experiment import Context, NamedSpace, Real
-from botorch_binary_context.experiment.space import Encoder, Snap
+from botorch_binary_context.experiment.space import Encoder, Snap, SnapParameters
 from tests.experiment.simulation import CONTINUOUS, MIXED
 from tests.tensors import double
 
@@ -73,19 +73,21 @@ class TestEncoder:
         context, sides = encoder.decode(X)
         rows = encoder.encode(context, sides)
         assert encoder.decode(rows) == (context, sides)
-        snapped = encoder.snap(X, snap_contexts=True)
+        snapped = encoder.snap(X)
         undecided = (X[:, 3:] == X[:, 3:4]).all(dim=-1, keepdim=True)
         at_reference = snapped[:, :1] == encoder.context_space.reference_context
         free = torch.cat([at_reference, *[undecided] * 5], dim=-1)
         torch.testing.assert_close(snapped[~free], rows[~free], rtol=0, atol=2e-6)
 
-    def test_context_is_snapped_when_told_so(self) -> None:
+    def test_contexts_are_snapped_or_stay(self) -> None:
         encoder = Encoder(MIXED)
         X = double([[0.3, 0.5, 0.49, 0.1, 0.2, 0.0]])
-        for snap_contexts, noise in ((True, 0.25), (False, 0.3)):
-            expected = double([[noise, 0.5, 0.5, 0, 1, 0]])
-            torch.testing.assert_close(encoder.snap(X, snap_contexts), expected)
-            torch.testing.assert_close(Snap(encoder, snap_contexts)(X), expected)
+        snapped = double([[0.25, 0.5, 0.5, 0, 1, 0]])
+        torch.testing.assert_close(encoder.snap(X), snapped)
+        torch.testing.assert_close(Snap(encoder)(X), snapped)
+        free = double([[0.3, 0.5, 0.5, 0, 1, 0]])
+        torch.testing.assert_close(encoder.snap_parameters(X), free)
+        torch.testing.assert_close(SnapParameters(encoder)(X), free)
 
     def test_refuses_missing_names_and_values_out_of_range(self) -> None:
         encoder = Encoder(CONTINUOUS)
@@ -99,8 +101,9 @@ class TestEncoder:
 
 
 def test_equal_transforms() -> None:
-    snap = Snap(Encoder(MIXED), True)
-    assert snap.equals(Snap(Encoder(MIXED), True))
-    assert not snap.equals(Snap(Encoder(MIXED), False))
-    assert not snap.equals(Snap(Encoder(CONTINUOUS), True))
+    snap = Snap(Encoder(MIXED))
+    assert snap.equals(Snap(Encoder(MIXED)))
+    assert not snap.equals(SnapParameters(Encoder(MIXED)))
+    assert not SnapParameters(Encoder(MIXED)).equals(snap)
+    assert not snap.equals(Snap(Encoder(CONTINUOUS)))
     assert not snap.equals(torch.nn.Identity())  # pyright: ignore

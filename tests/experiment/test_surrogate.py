@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,10 +26,10 @@ from botorch_binary_context.experiment import (
 )
 from botorch_binary_context.experiment.chooser import Chooser
 from botorch_binary_context.experiment.conditions import Conditions
-from botorch_binary_context.experiment.surrogate import (
-    Surrogate,
-)
+from botorch_binary_context.experiment.space import Encoder
+from botorch_binary_context.experiment.surrogate import Surrogate
 from botorch_binary_context.likelihoods.rates import RATE_PRIOR
+from botorch_binary_context.models.latent_gp import LatentGP
 from botorch_binary_context.models.mll import ApproximateMarginalLogLikelihood
 from botorch_binary_context.pending import expect_outcomes
 from tests.experiment.simulation import (
@@ -70,7 +71,7 @@ def make_trials(settings: Settings, n: int, seed: int = 0) -> list[Trial]:
 
 def evidence(maker: Surrogate, trials: list[Trial], values: Any) -> float:
     """The log evidence and log prior of hyperparameters, per trial."""
-    model = maker.model(trials, values, snap_contexts=False).train()
+    model = maker.predicting_model(trials, values).train()
     mll: Any = ApproximateMarginalLogLikelihood(model.likelihood, model)
     return mll(model(*model.train_inputs), model.train_targets).item()
 
@@ -82,7 +83,7 @@ class TestModel:
     ) -> None:
         maker = Surrogate(settings)
         trials = make_trials(settings, 6)
-        model = maker.model(trials, {}, snap_contexts=True)
+        model = maker.choosing_model(trials, {})
         two = settings.feedback.functional.num_rows == 2
         assert model.functional == (DIFFERENCE if two else VALUE)
         expected = [maker.encoder.encode(t.context, t.sides) for t in trials]
@@ -93,25 +94,25 @@ class TestModel:
 
     @every_kind
     def test_no_data(self, settings: Settings) -> None:
-        model = Surrogate(settings).model([], {}, snap_contexts=True)
+        model = Surrogate(settings).choosing_model([], {})
         assert model.train_targets.shape == (0,)
 
     def test_guess_rate_is_that_of_the_feedback(self) -> None:
         settings = Settings.from_dict(
             {**pass_fail().to_dict(), "feedback": {"guess_rate": 0.25}}
         )
-        model = Surrogate(settings).model([], {}, snap_contexts=True)
+        model = Surrogate(settings).choosing_model([], {})
         assert model.likelihood.guess_rate == 0.25
 
     def test_learned_lapse_rate(self) -> None:
         """It begins at the median of its prior, and what was learned replaces it."""
         maker = Surrogate(Settings(CONTINUOUS, PassFail(0.1, "learned")))
-        prior: Any = maker.model([], {}, snap_contexts=True).likelihood
+        prior: Any = maker.choosing_model([], {}).likelihood
         assert prior.lapse_rate.item() == pytest.approx(
             stats.beta(*RATE_PRIOR).median(), abs=0.002
         )
         known = {"lapse_rate": [0.07]}
-        learned: Any = maker.model([], known, snap_contexts=True).likelihood
+        learned: Any = maker.choosing_model([], known).likelihood
         assert learned.lapse_rate.item() == pytest.approx(0.07)
         assert learned.guess_rate == 0.1
 
@@ -123,11 +124,10 @@ class TestModel:
         row = maker.encoder.encode({"noise": 1.9}, [trials[0].parameters])
         nearest = maker.encoder.encode({"noise": 2.0}, [trials[0].parameters])
 
-        def mean(X: Tensor, snap_contexts: bool) -> Tensor:
-            return maker.model(trials, {}, snap_contexts).posterior_mean(X)
-
-        torch.testing.assert_close(mean(row, True), mean(nearest, True))
-        assert mean(row, False) > mean(nearest, False) + 1e-3  # less noise is easier
+        chooses = maker.choosing_model(trials, {}).posterior_mean
+        torch.testing.assert_close(chooses(row), chooses(nearest))
+        predicts = maker.predicting_model(trials, {}).posterior_mean
+        assert predicts(row) > predicts(nearest) + 1e-3  # less noise is easier
 
     @pytest.mark.parametrize("harder", ["up", "down", None])
     def test_harder_contexts_have_lower_means_before_any_answer(
@@ -137,7 +137,7 @@ class TestModel:
         context = Context("noise", 2.0, low=0.0, high=4.0, harder=harder)
         settings = pass_fail(NamedSpace(CONTINUOUS.parameters, [context]))
         maker = Surrogate(settings)
-        model = maker.model([], {}, snap_contexts=True)
+        model = maker.choosing_model([], {})
         sides = [{"gain": 1.0, "shift": 0.0}]
         rows = [maker.encoder.encode({"noise": s}, sides) for s in (0.5, 3.5)]
         posterior: Any = model.posterior(torch.cat(rows))
@@ -158,8 +158,8 @@ class TestHyperparameters:
         )
         columns = settings.encoder().columns.numbers
         lengthscale = [0.2 + 0.1 * i for i in range(len(columns))]
-        model = Surrogate(fixed).model(
-            [], {"outputscale": [5.0], "lengthscale": lengthscale}, snap_contexts=True
+        model = Surrogate(fixed).choosing_model(
+            [], {"outputscale": [5.0], "lengthscale": lengthscale}
         )
         values = dict(model.covar_module.named_parameters())
         found = {
@@ -266,8 +266,19 @@ class TestBetweenLevels:
         [Context("noise", 2.0, levels=[0.0, 1.0, 4.0], harder="up")],
     )
 
-    @pytest.mark.parametrize("snap_contexts", [True, False])
-    def test_trials_stay(self, snap_contexts: bool) -> None:
+    @pytest.mark.parametrize(
+        ("make", "snap"),
+        [
+            (Surrogate.choosing_model, Encoder.snap),
+            (Surrogate.predicting_model, Encoder.snap_parameters),
+        ],
+        ids=["chooses", "predicts"],
+    )
+    def test_trials_stay(
+        self,
+        make: Callable[..., LatentGP],
+        snap: Callable[[Encoder, Tensor], Tensor],
+    ) -> None:
         fixed = {**FIXED, "slope": 5.0}
         maker = Surrogate(pass_fail(self.SPACE, hyperparameters=fixed))
         shown = [(1.0, 0.5), (0.7, 0.5), (4.0, 0.3), (0.0, 1.0)]
@@ -276,11 +287,11 @@ class TestBetweenLevels:
             for i, (s, x) in enumerate(shown)
         ]
         rows = maker.rows(trials)
-        model = maker.model(trials, {}, snap_contexts)
+        model = make(maker, trials, {})
         torch.testing.assert_close(model.train_inputs[0], rows)
         near = rows + 1e-6  # anything else is what would be shown there
         posterior: Any = model.posterior(near)
-        snapped: Any = model.posterior(maker.encoder.snap(near, snap_contexts))
+        snapped: Any = model.posterior(snap(maker.encoder, near))
         torch.testing.assert_close(posterior.mean, snapped.mean)
 
 
@@ -290,7 +301,7 @@ class TestPending:
         maker = Surrogate(settings)
         trials = make_trials(settings, 14)
         answered, pending = trials[:10], trials[10:]
-        model = maker.model(answered, {}, snap_contexts=True)
+        model = maker.choosing_model(answered, {})
         assert expect_outcomes(model, maker.rows([])) is model
         more = expect_outcomes(model, maker.rows(pending))
         assert more.train_targets[:10].tolist() == model.train_targets.tolist()
@@ -305,7 +316,7 @@ class TestPending:
     def test_less_is_left_to_learn(self, settings: Settings) -> None:
         maker = Surrogate(settings)
         trials = make_trials(settings, 12)
-        model = maker.model(trials[:10], {}, snap_contexts=True)
+        model = maker.choosing_model(trials[:10], {})
         more = expect_outcomes(model, maker.rows(trials[10:]))
         rows = maker.encoder.encode(trials[10].context, trials[10].sides)
 
@@ -323,7 +334,7 @@ def test_models_are_freed_at_once() -> None:
     trials = make_trials(settings, 12)
     gc.disable()
     try:
-        model = maker.model(trials[:10], {}, snap_contexts=True)
+        model = maker.choosing_model(trials[:10], {})
         rows = maker.rows(trials[10:])
         Chooser(settings, maker.encoder).by_rule(model, 13, rows, Conditions())
         alive = weakref.ref(model)

@@ -118,7 +118,7 @@ class Query:
         self, score: Callable[[Tensor], Tensor], X: Tensor, fixed: Mapping[str, Value]
     ) -> tuple[Tensor, float]:
         """The best of points that can be shown, and its value."""
-        X = self._encoder.snap(X, snap_contexts=True)
+        X = self._encoder.snap(X)
         for name, value in fixed.items():
             column = self._column(name)
             X[:, column] = self._encode(name, value)

@@ -43,7 +43,7 @@ def test_models_are_those_of_experiments() -> None:
     X = surrogate.rows(trials).unsqueeze(0)
     Y = X.new_tensor(list(outcomes.values())).view(1, -1, 1)
     batch = threshold_coverage.make_model(settings, X, Y)
-    single = surrogate.model(trials, {}, snap_contexts=False)
+    single = surrogate.predicting_model(trials, {})
     with torch.no_grad():
         found = batch.posterior(X).mean[0]
         torch.testing.assert_close(found, single.posterior(X[0]).mean)
