@@ -48,6 +48,7 @@ from botorch_binary_context.bands import (
     probability_band,
 )
 from botorch_binary_context.context import ContextSpace
+from botorch_binary_context.functionals import DIFFERENCE, VALUE, Functional
 from botorch_binary_context.inference import Laplace
 from botorch_binary_context.models import (
     ApproximateMarginalLogLikelihood,
@@ -91,11 +92,13 @@ class Kind:
 
     Attributes:
         rule: The rule that chooses the trials.
+        functional: What the trials observe.
         space: The box of the trials.
         make: Makes the model of trials and their labels.
     """
 
     rule: str
+    functional: Functional
     space: ContextSpace
     make: Callable[[Tensor, Tensor], LatentGP]
 
@@ -103,12 +106,16 @@ class Kind:
 def _psychometric(guess_rate: float) -> Kind:
     bounds = torch.tensor([[-1.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=torch.double)
     space = ContextSpace(bounds, context_dims=[0], reference_context=[0.0])
-    return Kind("ucb-ald", space, lambda X, Y: psychometric_gp(X, Y, space, guess_rate))
+
+    def make(X: Tensor, Y: Tensor) -> LatentGP:
+        return psychometric_gp(X, Y, space, guess_rate)
+
+    return Kind("ucb-ald", VALUE, space, make)
 
 
 def _duels() -> Kind:
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
-    return Kind("muc-ald", ContextSpace(bounds), PreferenceGP)
+    return Kind("muc-ald", DIFFERENCE, ContextSpace(bounds), PreferenceGP)
 
 
 KINDS = {
@@ -129,11 +136,10 @@ class Subjects:
     @classmethod
     def draw(cls, kind: Kind, number: int, seed: int) -> Subjects:
         """Functions with hyperparameters of their own."""
-        q, dim = (2, 2) if kind.rule.startswith("muc") else (1, 3)
-        shape = (number, 0, q, dim) if q == 2 else (number, 0, dim)
+        rows = torch.zeros(number, 0, kind.space.dim, dtype=torch.double)
+        none = kind.functional.trials(rows)
         with manual_seed(seed):
-            empty = torch.zeros(shape, dtype=torch.double)
-            prior = kind.make(empty, torch.zeros(number, 0, 1, dtype=torch.double))
+            prior = kind.make(none, torch.zeros(number, 0, 1, dtype=torch.double))
             sample_all_priors(prior)
             paths = draw_sample_paths(prior.eval(), 1, kind.space.bounds, seed=seed)
         best, _ = maximize_paths(paths, kind.space, options=PATH_SEARCH)

@@ -25,6 +25,14 @@ from benchmarks.studies.ranking import SIGNIFICANCE, Ranking
 from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.studies.study import INITIAL_TRIALS
 from benchmarks.tables import format_table
+from botorch_binary_context.rules import (
+    BINARY_RULES,
+    DUEL_RULES,
+    TwoStages,
+    at_random,
+    at_reference,
+    most_informative,
+)
 
 
 def add_command(commands: Any) -> None:
@@ -215,9 +223,15 @@ def _describe_contexts(analysis: Analysis, ranking: Ranking) -> str:
 
 def _context_pairs(rules: Sequence[str]) -> list[tuple[str, str]]:
     """Rules that choose the context by ALD, each with the same rule without it."""
-    names = [rule.removesuffix("-ald") for rule in rules if rule.endswith("-ald")]
-    pairs = [(f"{x}-ald", f"{x}-{how}") for x in names for how in ("random", "fixed")]
-    return [pair for pair in pairs if pair[1] in rules]
+    known = {name: BINARY_RULES.get(name, DUEL_RULES.get(name)) for name in rules}
+    return [
+        (chosen, other)
+        for chosen, rule in known.items()
+        if isinstance(rule, TwoStages) and rule.context is most_informative
+        for context in (at_random, at_reference)
+        for other, found in known.items()
+        if found == TwoStages(rule.parameters, context)
+    ]
 
 
 def _describe_costs(analysis: Analysis) -> str:
