@@ -4,23 +4,12 @@ The prior of an experiment's performance: a kernel and a mean with their priors.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import torch
-from gpytorch.constraints import GreaterThan
-from gpytorch.kernels import (
-    Kernel,
-    MaternKernel,
-    RBFKernel,
-    ScaleKernel,
-)
+from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from gpytorch.means import Mean, ZeroMean
-from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 from torch.nn import ModuleDict
 
-from botorch_binary_context.column_kernels import DriftKernel
 from botorch_binary_context.experiment.coordinates import predicting_coordinates
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.kernels import (
@@ -29,31 +18,30 @@ from botorch_binary_context.kernels import (
 )
 from botorch_binary_context.models.defaults import (
     LENGTHSCALE,
-    OUTPUTSCALE,
     SLOPES,
     WIDE_SLOPES,
     SlopePrior,
     add_offset,
     additive_covar_module,
+    allow_either_sign,
     binary_covar_module,
     default_covar_module,
     draw_peaks,
+    drifting_covar_module,
     general_covar_module,
-    offset_covar_module,
     psychometric_covar_module,
-    scale_covar_module,
     slope_mean,
     widen,
 )
 from botorch_binary_context.models.pooled import pooled_covar_module
+from botorch_binary_context.models.products import (
+    context_covar_module,
+    product_covar_module,
+    separate_covar_module,
+)
 from botorch_binary_context.peaks import PeakMean, Peaks
 
 SINGLE = torch.Size()
-DRIFT_VARIANCE = 4.0  # of the part of the offset that changes
-# Lengthscales of a product kernel: of contexts in [-1, 1], and of two parameters if
-# they are separate.
-CONTEXT_LENGTHSCALE = 1.0
-PRODUCT_LENGTHSCALE = 0.25
 
 
 def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDict:
@@ -83,8 +71,7 @@ def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDi
             if peaks is not None:
                 mean = PeakMean(peaks, mean, _parameter_columns(settings))
     if settings.drift is not None:
-        offset = offset_covar_module(DRIFT_VARIANCE, batch_shape)
-        kernel = DriftKernel(kernel, offset, settings.drift)
+        kernel = drifting_covar_module(kernel, settings.drift, batch_shape)
     return ModuleDict({"covariance": kernel, "mean": mean}).to(dtype=torch.float64)
 
 
@@ -149,42 +136,24 @@ def _context_mean(
     contexts = settings.space.contexts
     known = [i for i, c in enumerate(contexts) if c.harder is not None]
     if len(known) < len(contexts):
-        # For the other contexts, the kernel alone has to allow for slopes of either
-        # sign.
-        kernel.context_variance = kernel.context_variance.detach() + SLOPES.median**2
+        allow_either_sign(kernel)
     if not known:
         return ZeroMean()
     # The encoder turns contexts so that tests become easier as their columns rise.
     return slope_mean(known, "down", batch_shape, _expected_slopes(settings))
 
 
-def _product(settings: Settings, batch_shape: torch.Size) -> ScaleKernel:
-    """``k₁(s,s') k₂(x,x')``: what is best may change with the context, but slowly."""
+def _product(settings: Settings, batch_shape: torch.Size) -> Kernel:
+    """What is best may change with the context."""
     columns = settings.encoder().columns
-    m = len(settings.space.contexts)
-    contexts = _smooth(range(m), CONTEXT_LENGTHSCALE, batch_shape)
+    num_contexts = len(settings.space.contexts)
+    contexts = context_covar_module(range(num_contexts), batch_shape)
     if not columns.num_parameters:
-        return scale_covar_module(contexts, OUTPUTSCALE)
+        return product_covar_module(contexts)
     if settings.priors == "separate":
-        dim = columns.num_columns
-        width = widen(PRODUCT_LENGTHSCALE, max(dim, 2))
-        parameters: Kernel = _smooth(range(m, m + dim), width, batch_shape)
-    else:
-        width = widen(LENGTHSCALE, max(columns.num_parameters, 2))
-        parameters = pooled_covar_module(
-            columns.shift(m), RBFKernel, width, batch_shape
-        )
-    return scale_covar_module(contexts * parameters, OUTPUTSCALE)
-
-
-def _smooth(columns: Sequence[int], width: float, batch_shape: torch.Size) -> RBFKernel:
-    """A squared exponential kernel of some columns, about as wide as given."""
-    kernel = RBFKernel(
-        active_dims=tuple(columns),
-        ard_num_dims=len(columns),
-        batch_shape=batch_shape,
-        lengthscale_prior=LogNormalPrior(math.log(width), 0.5),
-        lengthscale_constraint=GreaterThan(0.025),
-    )
-    kernel.lengthscale = torch.full_like(kernel.lengthscale, width)
-    return kernel
+        separate = separate_covar_module(_parameter_columns(settings), batch_shape)
+        return product_covar_module(contexts, separate)
+    lengthscale = widen(LENGTHSCALE, max(columns.num_parameters, 2))
+    behind = columns.shift(num_contexts)
+    pooled = pooled_covar_module(behind, RBFKernel, lengthscale, batch_shape)
+    return product_covar_module(contexts, pooled)

@@ -25,6 +25,7 @@ from gpytorch.kernels import (
 from gpytorch.priors import LogNormalPrior
 from torch import Tensor
 
+from botorch_binary_context.column_kernels import DriftKernel
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,
     MultiplicativeContextKernel,
@@ -59,7 +60,9 @@ LENGTHSCALE, LENGTHSCALE_SPREAD = 0.4, 0.4
 OUTPUTSCALE, OUTPUTSCALE_SPREAD = 9.0, 0.7
 SLOPE_VARIANCE = 4.0  # for slopes that vary with the parameters
 OFFSET_VARIANCE = 25.0
-SHORTEST = 0.02
+DRIFT_VARIANCE = 4.0  # of the part of the offset that changes
+# The shortest lengthscales, of a kernel alone and of a factor of a product.
+SHORTEST, SHORTEST_OF_FACTOR = 0.02, 0.025
 # If one peak is expected: how much it varies, how wide it is for two parameters, and
 # the variance of what deviates from it.
 PEAK_HEIGHT, PEAK_WIDTH = 1.75, 0.2
@@ -260,6 +263,29 @@ def additive_covar_module(
     kernel.context_variance = slopes.variance
     kernel.raw_context_variance.requires_grad_(False)
     return kernel
+
+
+def allow_either_sign(kernel: AdditiveContextKernel) -> None:
+    r"""Let the kernel alone allow for slopes along contexts of either sign.
+
+    Args:
+        kernel: A kernel of a function whose mean has no slope along some contexts.
+    """
+    kernel.context_variance = kernel.context_variance.detach() + SLOPES.median**2
+
+
+def drifting_covar_module(
+    kernel: Kernel, drift: float, batch_shape: torch.Size
+) -> DriftKernel:
+    r"""A kernel of a function whose offset drifts.
+
+    Args:
+        kernel: The kernel of the function at one time.
+        drift: The number of trials over which the offset changes.
+        batch_shape: The batch shape of the model.
+    """
+    offset = offset_covar_module(DRIFT_VARIANCE, batch_shape)
+    return DriftKernel(kernel, offset, drift)
 
 
 def slope_mean(

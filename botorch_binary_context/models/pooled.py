@@ -22,12 +22,12 @@ from gpytorch.priors import LogNormalPrior
 
 from botorch_binary_context.category_kernel import CategoryKernel
 from botorch_binary_context.likelihoods.priors import BetaPrior
+from botorch_binary_context.models.defaults import SHORTEST_OF_FACTOR
 from botorch_binary_context.models.priors import PooledLogNormalPrior
 
 # Standard deviations of the prior of log lengthscales: of their common part, and of
 # each one's own part.
 COMMON_SPREAD, OWN_SPREAD = 0.4, 0.25
-SHORTEST = 0.025
 # The Beta prior of the correlation of two categories.
 CORRELATION_PRIOR = (4.0, 2.0)
 
@@ -115,7 +115,7 @@ def _numbers(
         lengthscale_prior=PooledLogNormalPrior(
             math.log(lengthscale), COMMON_SPREAD, OWN_SPREAD
         ),
-        lengthscale_constraint=GreaterThan(SHORTEST),
+        lengthscale_constraint=GreaterThan(SHORTEST_OF_FACTOR),
     )
     return kernel.initialize(lengthscale=lengthscale)
 
@@ -132,7 +132,7 @@ def _circles(
         ard_num_dims=len(columns),
         batch_shape=batch_shape,
         lengthscale_prior=LogNormalPrior(math.log(scale), spread),
-        lengthscale_constraint=GreaterThan((2 * math.pi * SHORTEST) ** 2),
+        lengthscale_constraint=GreaterThan((2 * math.pi * SHORTEST_OF_FACTOR) ** 2),
         period_length_constraint=Interval(0.5, 2.0),
     )
     kernel.raw_period_length.requires_grad_(False)
