@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,17 @@ HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 # Imports that lead upwards, within a function: BoTorch finds the paths of a model by a
 # function that is registered with its class.
 UPWARDS = {("models/matheron_paths.py", f"{PACKAGE}.sampling.paths")}
+# Imports for annotations alone, from a module that would otherwise be below: settings
+# and models leave some checks and some computations to functions that take them whole,
+# and variables and recommendations leave them to functions that read a few attributes.
+TYPES_FROM_ABOVE = {
+    ("experiment/goal.py", "experiment.settings"),
+    ("experiment/ranges.py", "experiment.variables"),
+    ("experiment/settings_checks.py", "experiment.settings"),
+    ("experiment/stopping.py", "experiment.recommendation"),
+    ("models/extension.py", "models.latent_gp"),
+    ("models/functional_values.py", "models.latent_gp"),
+}
 # What may be used of a model: its class and its values, not how they are computed.
 MODEL_SEAM = {
     "best_of_gp",
@@ -79,6 +91,27 @@ def imported_modules(path: Path) -> list[str]:
     return found
 
 
+def module_of(path: Path) -> str:
+    """The name of a module below the package; a subpackage is its ``__init__``."""
+    names = names_of(path)
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
+
+
+MODULES = {module_of(path): path for path in SOURCES}
+
+
+def neighbors(path: Path) -> set[str]:
+    """The modules of the same part that a file imports."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
+            module = (node.module or "").removeprefix(PACKAGE).removeprefix(".")
+            names = [f"{module}.{alias.name}".removeprefix(".") for alias in node.names]
+            found |= {name if name in MODULES else module for name in names}
+    part = part_of(names_of(path))
+    return {name for name in found if name and part_of(name.split(".")) == part}
+
+
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT / PACKAGE))
 
@@ -93,6 +126,27 @@ def test_imports_lead_downwards(path: Path) -> None:
             continue
         target = part_of(module.split(".")[1:])
         assert target == part or HEIGHT[target] < HEIGHT[part], module
+
+
+def test_modules_of_a_part_have_no_import_cycle() -> None:
+    graph = {
+        module: {
+            name
+            for name in neighbors(path)
+            if (name_of(path), name) not in TYPES_FROM_ABOVE
+        }
+        for module, path in MODULES.items()
+    }
+    assert set().union(*graph.values()) <= set(graph)
+    TopologicalSorter(graph).prepare()  # raises an error that names a cycle
+
+
+def test_types_from_above_are_only_for_annotations() -> None:
+    for name, module in TYPES_FROM_ABOVE:
+        text = (ROOT / PACKAGE / name).read_text(encoding="utf-8")
+        (line,) = [x for x in text.splitlines() if f"from {PACKAGE}.{module} " in x]
+        assert line.startswith("    ")
+        assert "if TYPE_CHECKING:" in text
 
 
 def test_every_part_has_one_layer() -> None:
