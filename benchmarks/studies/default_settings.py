@@ -4,7 +4,8 @@ The study ``default-settings``: pass/fail experiments with settings that nobody 
 Simulated subjects of several kinds, whose experiments give only names and bounds of
 their variables: lenses without power vectors, and threshold problems of two to four
 parameters. The defaults were chosen on the problems of ``TUNING``; those of the report
-are others.
+are others. ``fresh-default-settings`` examines the patients of the ``fresh-*`` studies,
+whom no default was chosen on.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from benchmarks.studies.fresh import PATIENTS
 from benchmarks.studies.refraction import draw_prescriptions
 from benchmarks.studies.settings_study import SettingsProblem, SettingsStudy
 from botorch_binary_context.context import ContextSpace
@@ -177,4 +179,23 @@ STUDY = SettingsStudy(
     "lenses in logMAR, of threshold problems in standard deviations.",
     problems=PROBLEMS,
     ways=WAYS,
+)
+FRESH = SettingsStudy(
+    name="fresh-default-settings",
+    title="The acuity in logMAR that the recommended lens loses, by the number of "
+    "letters shown, in experiments that give names and bounds alone, that also expect "
+    'one best lens (`priors="peak"`), and that also know how lenses add up '
+    '(`combinations="power-vector"`).',
+    problems={"lenses, slope 5": partial(lenses, 5, PATIENTS)},
+    ways={
+        "ucb99-ald": {"rule": "ucb99-ald"},
+        "ucb99-ald, peak": {"rule": "ucb99-ald", "priors": "peak"},
+        "mkg, peak": {"rule": "mkg", "priors": "peak"},
+        "ucb99-ald, power vectors": {
+            "rule": "ucb99-ald",
+            "combinations": "power-vector",
+        },
+    },
+    seeds=100,
+    checkpoints=(30, 60, 100),
 )

@@ -29,4 +29,5 @@ OWN_STUDIES: dict[str, Any] = {
     population.NAME: population,
     threshold_coverage.STUDY.name: threshold_coverage.STUDY,
     default_settings.STUDY.name: default_settings.STUDY,
+    default_settings.FRESH.name: default_settings.FRESH,
 }

@@ -247,7 +247,7 @@ def _mean_and_error(frame: pl.DataFrame) -> str | None:
         (pl.col("regret").var() / pl.len()).alias("error"),
     )
     error = float(groups["error"].sum()) ** 0.5 / len(groups)
-    return f"{groups['mean'].mean():.2f} ± {error:.2f}"
+    return f"{groups['mean'].mean():.3f} ± {error:.3f}"
 
 
 def format_problems(frame: pl.DataFrame, ways: Mapping[str, Any]) -> str:

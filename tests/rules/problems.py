@@ -59,7 +59,7 @@ DETERMINISTIC_RULES = [
     ),
 ]
 # Rules to which the two sides of a duel are the same.
-SYMMETRIC_RULES = ("kg", "bald", "cjes")
+SYMMETRIC_RULES = ("kg", "bald", "cjes", "eubo-ald", "eubo-random")
 
 every_rule = pytest.mark.parametrize(("model_class", "rule"), ALL_RULES)
 deterministic_rules = pytest.mark.parametrize(

@@ -68,7 +68,8 @@ class TestBatches:
             torch.testing.assert_close(*pair, rtol=0, atol=1e-4)
         # A bound may well be largest at the same place again.
         if not rule.startswith("ucb") and not rule.endswith("fixed"):
-            assert (first - second).abs().max() > 1e-2
+            # Searches of the same place would end closer to each other.
+            assert (first - second).abs().max() > 1e-3
 
 
 @both_models

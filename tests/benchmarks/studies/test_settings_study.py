@@ -147,7 +147,7 @@ def test_means_count_each_common_problem_the_same() -> None:
     )
     # The error of the mean of a is 1, that of b is 0; half of it remains.
     text = format_means(frame, {"w": {}, "v": {}, "not run": {}})
-    assert "| w | 3.50 ± 0.50 | 2 |" in text
+    assert "| w | 3.500 ± 0.500 | 2 |" in text
     assert "| v | 2.00" in text
     assert "not run" not in text
 
