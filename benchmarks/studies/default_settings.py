@@ -183,18 +183,13 @@ STUDY = SettingsStudy(
 FRESH = SettingsStudy(
     name="fresh-default-settings",
     title="The acuity in logMAR that the recommended lens loses, by the number of "
-    "letters shown, in experiments that give names and bounds alone, that also expect "
-    'one best lens (`priors="peak"`), and that also know how lenses add up '
-    '(`combinations="power-vector"`).',
+    "letters shown, in experiments that give names and bounds alone, or also expect "
+    'one best lens (`priors="peak"`). None of them knows how lenses add up.',
     problems={"lenses, slope 5": partial(lenses, 5, PATIENTS)},
     ways={
         "ucb99-ald": {"rule": "ucb99-ald"},
         "ucb99-ald, peak": {"rule": "ucb99-ald", "priors": "peak"},
         "mkg, peak": {"rule": "mkg", "priors": "peak"},
-        "ucb99-ald, power vectors": {
-            "rule": "ucb99-ald",
-            "combinations": "power-vector",
-        },
     },
     seeds=100,
     checkpoints=(30, 60, 100),
