@@ -3,6 +3,7 @@ r"""The programs on the pages of the documentation run as printed."""
 from __future__ import annotations
 
 import importlib
+import operator
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import torch
 
 import botorch_binary_context
-from botorch_binary_context import BINARY_RULES, DUEL_RULES, BinaryGP
+from botorch_binary_context import BINARY_RULES, DUEL_RULES, BinaryGP, PreferenceGP
 from botorch_binary_context.experiment.cli.program import _make_parser
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -163,6 +164,17 @@ def test_functions_and_classes_that_are_named_exist(name: str) -> None:
     known = {*botorch_binary_context.__all__, *dir(BinaryGP)}
     assert {"suggest", "recommend", "psychometric_gp"} <= called
     assert called <= known
+
+
+def test_attributes_of_models_that_pages_name_exist() -> None:
+    duels = torch.tensor([[[0.0], [1.0]]], dtype=torch.double)
+    model = PreferenceGP(duels, torch.ones(1, 1, dtype=torch.double))
+    pages = [path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")]
+    named = set(re.findall(r"`model\.([a-z_][\w.]*)", "\n".join(pages)))
+    assert {"functional.num_rows", "posterior"} <= named
+    for name in named:
+        operator.attrgetter(name)(model)
+    assert model.functional.num_rows == 2  # as the table of notation says
 
 
 def test_every_link_of_llms_txt_leads_to_a_page() -> None:
