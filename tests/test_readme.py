@@ -125,6 +125,42 @@ def test_acuities_are_those_of_the_reports() -> None:
     assert re.findall(r"0\.\d+", anywhere) == expected
 
 
+def test_letters_that_a_peak_saves_are_those_of_the_report() -> None:
+    """The claim of the how-to page of eye examinations."""
+    study = "fresh-refraction-anywhere-ep"
+    text = (README.parent / "docs" / "howto" / "eye.md").read_text(encoding="utf-8")
+    (line,) = (line for line in text.splitlines() if f"`{study}`" in line)
+    report = README.parent / "benchmarks" / "results" / study / "report.md"
+    letters, means = [], []
+    for rule in ("ucb99-ald", "mkg"):
+        for case in ("peak", "power"):
+            found = acuities(study, f"slope 5, {case}", rule)["trials to 0.1"]
+            letters.append(found)
+        start = f"| slope 5, power → peak, `{rule}` |"
+        (row,) = (x for x in report.read_text().splitlines() if x.startswith(start))
+        means += row.split(" | ")[3].split(" → ")
+    pattern = r"after (\d+) (?:letters )?instead of (\d+)"
+    assert [x for pair in re.findall(pattern, line) for x in pair] == letters
+    pairs = re.findall(r"from (0\.\d+) to (0\.\d+)", line)
+    assert [x for pair in pairs for x in pair] == means
+
+
+def test_times_of_rules_are_those_of_the_speed_table() -> None:
+    """The claims of the page of rules: ``cjes`` three times, ``mkg`` two to four."""
+    page = (README.parent / "docs" / "api" / "rules.md").read_text(encoding="utf-8")
+    measured = (README.parent / "benchmarks/results/speed.md").read_text()
+    times = {
+        rule: float(re.findall(rf"\| pass/fail \| `{rule}` \| (\d+) ms", measured)[0])
+        for rule in ("ucb-ald", "cjes")
+    }
+    assert "about three times as long as `ucb-ald`" in page
+    assert round(times["cjes"] / times["ucb-ald"]) == 3
+    assert "two to four times as long as `ucb-ald`" in page
+    row = r"suggest by mkg after (?:60|260) trials.*\| ([\d.]+) \| ≥"
+    shares = re.findall(row, measured)
+    assert [round(1 / float(share)) for share in shares] == [2, 4]
+
+
 def test_ratios_are_those_of_the_speed_table() -> None:
     text = README.read_text()
     measured = (README.parent / "benchmarks/results/speed.md").read_text()
