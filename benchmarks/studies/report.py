@@ -109,7 +109,9 @@ def _describe(analysis: Analysis) -> str:
         f"task being a rule on a function: {analysis.seeds} seeds, "
         f"{analysis.iterations} iterations after {INITIAL_TRIALS} random trials. The "
         "score is the performance of the parameters that are inferred to be best, "
-        f"{study.unit}; the regret is how far it is below the best possible one."
+        f"{study.unit}; the regret is how far it is below the best possible one. "
+        f"`python -m benchmarks run {study.name}` computes the results, and `python -m "
+        f"benchmarks report {study.name}` writes this report."
     )
 
 

@@ -63,6 +63,8 @@ class TestReport:
         text = (self.root / "binary" / "report.md").read_text(encoding="utf-8")
         for part in (
             "7 of 374 tasks",
+            "`python -m benchmarks run binary` computes",
+            "`python -m benchmarks report binary` writes",
             "- `cbkg`: all functions\n",
             "- `cjes`: all functions but `Ackley`, `Levy`\n",
             "20 seeds, 4 iterations",
