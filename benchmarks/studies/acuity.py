@@ -21,8 +21,8 @@ from benchmarks.studies.figures import (
     save_figure,
 )
 from benchmarks.studies.patient import draw_patient
-from benchmarks.studies.patient_models import TABLES
-from benchmarks.studies.refraction import CASES, PatientCase
+from benchmarks.studies.patient_models import SHOWN, TABLES
+from benchmarks.studies.refraction import CASES, PatientCase, show
 from benchmarks.tables import format_mean, format_table
 
 TARGETS = (0.1, 0.05, 0.025)  # in logMAR
@@ -88,7 +88,8 @@ def _describe_surrogates(analysis: Analysis) -> str:
     shown = {CASES[name].surrogate for name in analysis.study.functions}
     table = next(table for table in TABLES if shown <= set(table))
     rows = [
-        f"- `{name}`{'' if name in shown else ' (not in this study)'}: {surrogate.adds}"
+        f"- `{SHOWN.get(name, name)}`"
+        f"{'' if name in shown else ' (not in this study)'}: {surrogate.adds}"
         for name, surrogate in table.items()
     ]
     return "\n".join(["## Surrogates\n\nEach adds to the one above it:\n", *rows])
@@ -105,7 +106,7 @@ def _describe_steps(analysis: Analysis) -> str:
         for rule, x, y in zip(analysis.rules, old, new, strict=True):
             ends = _compare(x[:, -1], y[:, -1])
             curves = _compare(x.mean(axis=-1), y.mean(axis=-1))
-            step = f"{before} → {CASES[after].surrogate}, `{rule}`"
+            step = f"{show(before)} → {CASES[after].shown_surrogate}, `{rule}`"
             rows.append([step, *ends, *curves])
     header = ["step and rule", "VA at the end", "p", "VA, mean of the curve", "p"]
     return (
@@ -153,7 +154,7 @@ def _draw_panels(
     of_panel = "function" if by == "rule" else "rule"
     for ax, panel in zip(axes, panels, strict=True):
         draw_curves(ax, curves.filter(pl.col(of_panel) == panel), names, by)
-        ax.set(title=panel, yscale="log", ylim=(3e-3, 1.5))
+        ax.set(title=show(panel), yscale="log", ylim=(3e-3, 1.5))
     label_panels(figure, axes, "visual acuity, logMAR", "outside right upper", 1)
     save_figure(figure, path)
 
@@ -170,7 +171,7 @@ def _describe_ends(analysis: Analysis) -> str:
     return (
         f"## Acuity at the end\n\nThe mean over the seeds after {analysis.iterations} "
         "trials, in logMAR.\n\n"
-        + format_table(["rule", *analysis.functions], rows)
+        + format_table(["rule", *map(show, analysis.functions)], rows)
         + "\n\nMore of every case is in the tables below: the mean over the seeds in "
         "logMAR, at the end with its standard error, the median, the worst seed and "
         f"the number of seeds above {TARGETS[0]} logMAR; the mean "
@@ -193,7 +194,7 @@ def _describe_case(analysis: Analysis, case: str) -> str:
     header += [f"VA after {analysis.iterations}", "median", "worst seed", WORSE]
     header += ["sphere", "sphere, absolute", "cylinder", "cylinder, absolute"]
     header += [f"trials to {target}" for target in TARGETS]
-    text = f"## Acuity: {case}\n\n"
+    text = f"## Acuity: {show(case)}\n\n"
     if CASES[case] == PatientCase(SHOWN_SLOPE):
         text += (
             f"The paper reports VA {PAPER_ACUITY}, sphere {PAPER_SPHERE} ± "

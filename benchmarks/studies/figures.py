@@ -17,6 +17,7 @@ from PIL import Image
 
 from benchmarks.studies.analysis import Analysis
 from benchmarks.studies.ranking import Ranking
+from benchmarks.studies.refraction import show
 
 COLUMNS = 3
 #: Panels of one figure: more would be too small to read on a page.
@@ -78,7 +79,7 @@ def draw_regret(analysis: Analysis, folder: Path) -> list[str]:
         figure, axes = make_panels(page, COLUMNS, (3.4, 2.6))
         for ax, name in zip(axes, page, strict=True):
             draw_curves(ax, curves.filter(pl.col("function") == name), analysis.rules)
-            ax.set_title(name, fontsize=10)
+            ax.set_title(show(name), fontsize=10)
             ax.set_yscale("log")
         label_panels(figure, axes, "regret", "outside upper center", 2 * COLUMNS)
         files.append("regret.png" if first == 0 else f"regret-{len(files) + 1}.png")
@@ -134,7 +135,7 @@ def draw_curves(
             curve[column].to_numpy() for column in ("iteration", "mean", "error")
         )
         style = {"color": colormaps["tab10"](i % 10), "linewidth": 1.0}
-        ax.plot(steps, mean, "-" if i < 10 else "--", label=name, **style)
+        ax.plot(steps, mean, "-" if i < 10 else "--", label=show(name), **style)
         if len(names) <= MOST_BANDS:
             style |= {"alpha": 0.25, "linewidth": 0}
             ax.fill_between(steps, mean - error, mean + error, **style)

@@ -50,7 +50,7 @@ def as_in_the_paper(
 def with_an_offset(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
 ) -> BinaryLaplaceGP:
-    r"""A constant in the kernel: the overall level of performance is not known."""
+    r"""A constant in the kernel: the offset of the performance is not known."""
     kernel = fitted.covar_module()
     offset = offset_covar_module(OFFSET_VARIANCE, torch.Size())
     kernel.base_kernel = kernel.base_kernel + offset
@@ -255,5 +255,7 @@ ALTERNATIVES = {
     )
 }
 TABLES = (PEAKS, ALTERNATIVES, INFERENCES, SURROGATES)
+#: What readers see instead of the names of finished results.
+SHOWN = {"level": "offset"}
 #: All models by their names; a name that two tables have is the same model in both.
 MODELS = {name: model for table in TABLES for name, model in table.items()}

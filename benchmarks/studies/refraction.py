@@ -25,6 +25,7 @@ from benchmarks.studies.paper_surrogate import SLOPES, PaperSurrogate
 from benchmarks.studies.patient_models import (
     MODELS,
     PAPER_SIZE,
+    SHOWN,
     as_in_the_paper,
 )
 from botorch_binary_context.problems import RefractionProblem
@@ -49,8 +50,21 @@ class PatientCase:
     @property
     def name(self) -> str:
         """Such as ``slope 5`` or ``slope 5, paper``."""
+        return self._name(self.surrogate)
+
+    @property
+    def shown_surrogate(self) -> str:
+        """The name of the surrogate as readers see it."""
+        return SHOWN.get(self.surrogate, self.surrogate)
+
+    @property
+    def shown_name(self) -> str:
+        """The name as readers see it."""
+        return self._name(self.shown_surrogate)
+
+    def _name(self, surrogate: str) -> str:
         slope = f"slope {self.slope}"
-        return f"{slope}, {self.surrogate}" if self.surrogate else slope
+        return f"{slope}, {surrogate}" if surrogate else slope
 
 
 #: All cases by their names.
@@ -59,6 +73,15 @@ CASES = {
     for slope in SLOPES
     for case in (PatientCase(slope, surrogate) for surrogate in ("", *MODELS))
 }
+
+
+def show(name: str) -> str:
+    r"""A name as readers see it.
+
+    Args:
+        name: The name of a case, or any other name, which stays as it is.
+    """
+    return CASES[name].shown_name if name in CASES else name
 
 
 def name_cases(

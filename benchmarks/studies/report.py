@@ -22,6 +22,7 @@ from benchmarks.studies.definitions import STUDIES
 from benchmarks.studies.hyperparameters import format_choices
 from benchmarks.studies.own_studies import OWN_STUDIES
 from benchmarks.studies.ranking import SIGNIFICANCE, Ranking
+from benchmarks.studies.refraction import show
 from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.studies.study import INITIAL_TRIALS
 from benchmarks.tables import format_table
@@ -136,7 +137,7 @@ def _name_functions(names: Sequence[str], known: Sequence[str]) -> str:
 
 
 def _quote(names: Sequence[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+    return ", ".join(f"`{show(name)}`" for name in names)
 
 
 def _describe_ranking(analysis: Analysis) -> list[str]:

@@ -23,6 +23,7 @@ from benchmarks.studies.refraction import (
     draw_prescriptions,
     load,
     name_cases,
+    show,
 )
 from benchmarks.studies.report import write_report
 from benchmarks.studies.runner import run_study
@@ -52,6 +53,12 @@ class TestNames:
         assert PatientCase(5).name == "slope 5"
         for name, case in CASES.items():
             assert case.name == name
+        assert [show(x) for x in ("slope 5, level", "slope 5", "Levy", "level")] == [
+            "slope 5, offset",
+            "slope 5",
+            "Levy",
+            "level",
+        ]
         assert name_cases((2, 8), ("power", "2 alternatives, peak")) == (
             "slope 2, power",
             "slope 2, 2 alternatives, peak",
@@ -208,7 +215,7 @@ class TestReport:
 
     def test_report_on_surrogates(self) -> None:
         name, rules = "refraction-steps", ("ucb-ald", "ts-ald")
-        cases = ("slope 5, paper", "slope 5, default")
+        cases = ("slope 5, paper", "slope 5, level", "slope 5, default")
         study = STUDIES[name].subset(cases, rules, seeds=2, iterations=3)
         with TemporaryDirectory() as directory:
             root = Path(directory)
@@ -217,7 +224,11 @@ class TestReport:
             for figure in ("acuity.png", "surrogates.png"):
                 assert figure in text
                 assert (root / name / figure).stat().st_size > 10_000
-        assert "| rule | slope 5, paper | slope 5, default |" in text
+        assert "| rule | slope 5, paper | slope 5, offset | slope 5, default |" in text
         assert "- `learned`: hyperparameters that are learned" in text
+        assert "- `offset`: a constant in the kernel" in text
+        assert "| slope 5, paper → offset, `ucb-ald` |" in text
+        assert "| slope 5, offset → default, `ts-ald` |" in text
         for case in cases:
-            assert f"## Acuity: {case}\n" in text
+            assert f"## Acuity: {show(case)}\n" in text
+        assert "level" not in text  # the name in results
