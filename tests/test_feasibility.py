@@ -85,7 +85,7 @@ def test_nothing_left_and_mistakes() -> None:
     never = Feasibility(never.model, probability=0.9, confidence=0.99)
     with pytest.raises(NoTrialLeftError, match="``feasibility`` to leave trials"):
         suggest(model, SPACE, "bald", QUICK, feasibility=never)
-    with pytest.raises(NoTrialLeftError, match="``feasibility`` to leave parameters"):
+    with pytest.raises(NoTrialLeftError, match="none reach the probability 0.9 with"):
         recommend(model, SPACE, feasibility=never)
     with pytest.raises(InputDataError, match="``probability`` .* but got 2.0"):
         Feasibility(never.model, probability=2.0)

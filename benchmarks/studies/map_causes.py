@@ -157,8 +157,9 @@ def _describe(frame: pl.DataFrame) -> list[str]:
         "in percent of the range of the context, with two alternatives, "
         f"{frame['seed'].n_unique()} seeds with standard errors, estimated by "
         "Laplace's method and by expectation propagation from the same trials. Repeats "
-        f"are trials with another one within {APART:g}. Trials are chosen on Laplace's "
-        f"method but where it is said. `python -m benchmarks {NAME}` makes it.",
+        f"are trials with another one within {APART:g}. Trials are chosen with "
+        f"Laplace's method unless stated otherwise. `python -m benchmarks {NAME}` "
+        "makes it.",
         *(_format(frame, function) for function in FUNCTIONS),
     ]
 

@@ -368,7 +368,8 @@ class Experiment(Logbook):
             state = self._read_state()
             if not state.answered:
                 raise UnsupportedError(
-                    "Expected at least one answer to make a model of, but got none."
+                    "Expected at least one answer before a model can be made, but got "
+                    "none."
                 )
             learned = self._hyperparameters(state)
             return self._surrogate.predicting_model(state.answered, learned)

@@ -384,7 +384,7 @@ class Recommendation:
         """
         if self._model.functional != DIFFERENCE:
             raise UnsupportedError(
-                "Expected duels to predict the preference of, but got pass/fail "
+                "Expected duels, since preferences need two sides, but got pass/fail "
                 "outcomes: use ``success_probability``."
             )
         return self._estimate([self.parameters, other], context, credible)
@@ -407,8 +407,8 @@ class Recommendation:
     def _check_choice(self) -> None:
         if not self.parameters:
             raise UnsupportedError(
-                "Expected parameters of which one can choose the best, but got "
-                "none: see ``threshold`` and ``success_probability``."
+                "Expected an experiment with parameters to optimize, but got none: see "
+                "``threshold`` and ``success_probability``."
             )
 
     def _check_pass_fail(self) -> None:

@@ -67,10 +67,10 @@ class Stop:
         about_best = ["loss", "value", *(["threshold_width"] if is_map else [])]
         given = [name for name in about_best if getattr(self, name)]
         if given:
-            fit = "answers" if is_map else "answers or threshold_width"
+            fit = "``answers``" if is_map else "``answers`` or ``threshold_width``"
             raise UnsupportedError(
-                f"Expected ``stop`` to give {fit} where no parameters are the best, "
-                f"but got {', '.join(given)}."
+                f"Expected ``stop`` to use only {fit}, since nothing is optimized, but "
+                f"got {', '.join(given)}."
             )
 
 

@@ -130,8 +130,8 @@ def _choose(u: Tensor, log_weights: Tensor) -> Tensor:
     """
     if not bool(log_weights.isfinite().any(dim=0).all()):
         raise UnsupportedError(
-            "Expected hyperparameters of a finite evidence around those of ``model``, "
-            "but got none: learn them first."
+            "Expected finite evidence near the hyperparameters of ``model``, but found "
+            "none: learn them first."
         )
     log_weights = log_weights.nan_to_num(nan=-torch.inf)
     return resample(u, log_weights, torch.full_like(log_weights[:1], 0.5))

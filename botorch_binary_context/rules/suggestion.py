@@ -311,7 +311,9 @@ def _best_feasible(
     best = maximize(score, bounds, shape, options, seed=seed)[0]
     if not bool((slack(best.unsqueeze(0)) >= 0).all()):
         raise NoTrialLeftError(
-            f"Expected ``feasibility`` to leave parameters, but none has {feasibility}."
+            "Expected ``feasibility`` to allow some parameters, but none reach the "
+            f"probability {feasibility.probability:g} with a confidence of "
+            f"{feasibility.confidence:g}."
         )
     return best
 

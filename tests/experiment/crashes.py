@@ -25,7 +25,7 @@ import torch
 from botorch.exceptions import InputDataError
 
 from botorch_binary_context.experiment import Experiment, Trial
-from tests.experiment.simulation import FIXED, MIXED, answer, pass_fail, unmodelled
+from tests.experiment.simulation import FIXED, MIXED, answer, pass_fail, unmodeled
 
 
 def work(path: Path, report: Callable[[str], None]) -> None:
@@ -215,7 +215,7 @@ def create_again_and_again(folder: Path, times: int) -> dict[str, int]:
             made += 1
             Experiment.open(path).close()
         else:  # nothing is in the way
-            Experiment.create(path, unmodelled()).close()
+            Experiment.create(path, unmodeled()).close()
     return {"made": made, "times": times}
 
 
@@ -230,7 +230,7 @@ def _fork_creator(path: Path) -> int:
     child = os.fork()
     if child == 0:
         try:
-            Experiment.create(path, unmodelled())
+            Experiment.create(path, unmodeled())
         finally:
             os._exit(0)
     return child
@@ -240,9 +240,9 @@ def main(folder: Path) -> None:
     """Run everything in a folder."""
     torch.set_num_threads(1)
     settings = {
-        "early": unmodelled(),
+        "early": unmodeled(),
         "modelled": pass_fail(initial_trials=2),
-        "shared": unmodelled(),
+        "shared": unmodeled(),
         "rated": pass_fail(MIXED, initial_trials=10, hyperparameters=FIXED),
     }
     paths = {name: folder / name for name in settings}

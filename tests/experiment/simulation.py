@@ -47,7 +47,7 @@ def duels(space: NamedSpace = CONTINUOUS, **kwargs: Any) -> Settings:
     return Settings(space, Duels(), **{"seed": 0, **kwargs})
 
 
-def unmodelled(**kwargs: Any) -> Settings:
+def unmodeled(**kwargs: Any) -> Settings:
     """Settings of an experiment that stays quasi-random."""
     return pass_fail(initial_trials=10**6, **kwargs)
 

@@ -19,13 +19,13 @@ from botorch_binary_context.experiment import (
     Real,
 )
 from botorch_binary_context.experiment.cli import main
-from tests.experiment.simulation import answer, duels, run, unmodelled
+from tests.experiment.simulation import answer, duels, run, unmodeled
 from tests.experiment.test_settings import TOML
 
 
 def run_random(path: Path, space: NamedSpace) -> None:
     """Ten answers without a model."""
-    with Experiment.create(path, unmodelled(space=space)) as experiment:
+    with Experiment.create(path, unmodeled(space=space)) as experiment:
         for _ in range(10):
             experiment.tell(experiment.ask().id, "pass")
 
@@ -33,7 +33,7 @@ def run_random(path: Path, space: NamedSpace) -> None:
 @pytest.fixture
 def journal(tmp_path: Path) -> str:
     path = tmp_path / "journal"
-    run(path, unmodelled(), 6)
+    run(path, unmodeled(), 6)
     return str(path)
 
 
@@ -113,7 +113,7 @@ class TestRecommend:
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
         """Whoever always fails may have none: words say so, and valid JSON."""
-        with Experiment.create(tmp_path / "failed", unmodelled()) as experiment:
+        with Experiment.create(tmp_path / "failed", unmodeled()) as experiment:
             for _ in range(6):
                 experiment.tell(experiment.ask().id, "fail")
         text = call(capsys, "recommend", tmp_path / "failed")
@@ -175,7 +175,7 @@ class TestExport:
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:
         for name, make, shown in (
-            ("empty", unmodelled, "noise,gain,shift"),
+            ("empty", unmodeled, "noise,gain,shift"),
             ("duels", duels, "noise,first.gain,first.shift,second.gain,second.shift"),
         ):
             Experiment.create(tmp_path / name, make()).close()
@@ -257,7 +257,7 @@ class TestImport:
             ]
         )
         run_random(tmp_path / "old", space)
-        Experiment.create(tmp_path / "new", unmodelled(space=space)).close()
+        Experiment.create(tmp_path / "new", unmodeled(space=space)).close()
         with Experiment.open(tmp_path / "old") as experiment:
             shown = experiment.ask()
             changed = {"@x": 0.25 if float(shown.values["@x"]) > 0.5 else 0.75}
@@ -372,7 +372,7 @@ class TestErrors:
         assert "among ['noise'], but got 'noise'" in self.fail(capsys, *wrong, "noise")
         assert "but got 'size=1'" in self.fail(capsys, *wrong, "size=1")
         assert "image file" in self.fail(capsys, "plot", journal, tmp_path / "a.xyz")
-        Experiment.create(tmp_path / "empty", unmodelled()).close()
+        Experiment.create(tmp_path / "empty", unmodeled()).close()
         assert "at least one" in self.fail(capsys, "recommend", tmp_path / "empty")
 
     def test_wrong_files_are_one_line_and_exit_code_two(
@@ -389,6 +389,15 @@ class TestErrors:
         assert "which is not there" in self.fail(capsys, "ask", nowhere)
         assert "another kind of file" in self.fail(capsys, "status", config)
         assert "No such file" in self.fail(capsys, "export", journal, nowhere)
+
+    def test_pages_without_their_extra_are_refused(
+        self,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        journal: str,
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "starlette", None)  # cannot be imported
+        assert "extra ``web`` to be installed" in self.fail(capsys, "serve", journal)
 
     def test_wrong_journals_and_busy_ports_are_not_served(
         self, capsys: pytest.CaptureFixture[str], journal: str, tmp_path: Path

@@ -18,7 +18,7 @@ from botorch_binary_context.experiment import (
 from botorch_binary_context.experiment.cli import main
 from botorch_binary_context.experiment.figure import draw_experiment
 from botorch_binary_context.experiment.journal import Journal
-from tests.experiment.simulation import FIXED, duels, pass_fail, unmodelled
+from tests.experiment.simulation import FIXED, duels, pass_fail, unmodeled
 
 TOML = """
 [[parameters]]
@@ -36,7 +36,7 @@ reference = 0
 @pytest.fixture
 def journal(tmp_path: Path) -> str:
     path = str(tmp_path / "journal")
-    Experiment.create(path, unmodelled(stop=Stop(answers=9, loss=0.1))).close()
+    Experiment.create(path, unmodeled(stop=Stop(answers=9, loss=0.1))).close()
     return path
 
 
@@ -160,7 +160,7 @@ def test_export_and_import_keep_notes(call: Any, journal: str, tmp_path: Path) -
         experiment.add(values, True, extra=notes, rater="ann", reaction_time=0.25)
     table, other = tmp_path / "trials.csv", tmp_path / "other"
     call("export", journal, table)
-    Experiment.create(other, unmodelled()).close()
+    Experiment.create(other, unmodeled()).close()
     call("import", other, table)
     with Logbook.open(other) as logbook:
         (trial,) = logbook.trials

@@ -33,7 +33,7 @@ from tests.experiment.simulation import (
     duels,
     pass_fail,
     run,
-    unmodelled,
+    unmodeled,
 )
 
 
@@ -95,7 +95,7 @@ class TestAsk:
 
     def test_quasi_random_trials_fill_the_box(self, path: Path) -> None:
         """Every eighth of each axis has two of sixteen trials."""
-        with Experiment.create(path, unmodelled()) as experiment:
+        with Experiment.create(path, unmodeled()) as experiment:
             trials = [experiment.ask() for _ in range(16)]
         units = [
             (
@@ -160,7 +160,7 @@ class TestAsk:
 
     def test_withdrawn_trials_are_forgotten(self, path: Path) -> None:
         """But their questions are not asked again by chance."""
-        with Experiment.create(path, unmodelled()) as experiment:
+        with Experiment.create(path, unmodeled()) as experiment:
             first = experiment.ask()
             experiment.withdraw(first.id)
             second = experiment.ask()
@@ -206,7 +206,7 @@ class TestSmallSpaces:
 class TestTell:
     @pytest.fixture
     def experiment(self, path: Path) -> Any:
-        with Experiment.create(path, unmodelled()) as experiment:
+        with Experiment.create(path, unmodeled()) as experiment:
             experiment.ask()
             experiment.ask()
             yield experiment

@@ -24,7 +24,7 @@ from tests.experiment.simulation import (
     answer,
     duels,
     pass_fail,
-    unmodelled,
+    unmodeled,
 )
 
 SETTINGS = {
@@ -108,8 +108,8 @@ def test_model_of_other_answers_or_values_is_not_taken(tmp_path: Path) -> None:
 
 
 def test_only_real_models_are_kept(tmp_path: Path) -> None:
-    states = make_states(tmp_path / "j", unmodelled(), 6)
-    models = GrowingModel(Surrogate(unmodelled()))
+    states = make_states(tmp_path / "j", unmodeled(), 6)
+    models = GrowingModel(Surrogate(unmodeled()))
     for state in states:
         models.at(state, {}, None)
         assert len(models._kept) == 1

@@ -22,7 +22,7 @@ from botorch_binary_context.experiment.journal_files import (
     write_new,
 )
 from botorch_binary_context.experiment.schema import SCHEMA_VERSION
-from tests.experiment.simulation import unmodelled
+from tests.experiment.simulation import unmodeled
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def names(folder: Path) -> list[str]:
 class TestOneFile:
     def test_a_copy_has_every_answer(self, path: Path) -> None:
         """After every call, while the journal is open."""
-        with Experiment.create(path, unmodelled()) as experiment:
+        with Experiment.create(path, unmodeled()) as experiment:
             for i in range(6):
                 trial = experiment.ask()
                 if i == 4:
@@ -53,7 +53,7 @@ class TestOneFile:
                     assert copied.history == experiment.history
 
     def test_moved_journal_can_be_opened(self, path: Path) -> None:
-        Experiment.create(path, unmodelled()).close()
+        Experiment.create(path, unmodeled()).close()
         moved = path.rename(path.with_name("moved"))
         with Experiment.open(moved) as experiment:
             assert experiment.ask().id == 1
@@ -63,7 +63,7 @@ class TestOneFile:
     ) -> None:
         """A forked process opens a relative path where it was."""
         monkeypatch.chdir(path.parent)
-        with Experiment.create("journal", unmodelled()) as experiment:
+        with Experiment.create("journal", unmodeled()) as experiment:
             child = os.fork()
             if child == 0:
                 try:
@@ -81,7 +81,7 @@ class TestCrash:
     @pytest.fixture
     def torn(self, path: Path) -> Path:
         """A file half written, and beside it what SQLite restores it from."""
-        with Experiment.create(path.with_name("source"), unmodelled()) as experiment:
+        with Experiment.create(path.with_name("source"), unmodeled()) as experiment:
             for _ in range(60):
                 experiment.tell(experiment.ask().id, 1)
         with closing(sqlite3.connect(experiment.path, isolation_level=None)) as writer:
@@ -114,7 +114,7 @@ class TestCrash:
 
     def test_full_disk(self, path: Path) -> None:
         """An answer that does not fit is refused, and all others stay."""
-        with Experiment.create(path, unmodelled()) as experiment:
+        with Experiment.create(path, unmodeled()) as experiment:
             trial = experiment.ask()
             file = experiment._journal._connection
             file.execute("PRAGMA max_page_count = 1")
@@ -131,7 +131,7 @@ class TestCreate:
     def test_for_the_owner_alone(self, path: Path) -> None:
         before = os.umask(0)
         try:
-            Experiment.create(path, unmodelled()).close()
+            Experiment.create(path, unmodeled()).close()
         finally:
             os.umask(before)
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -142,13 +142,13 @@ class TestCreate:
         left = path.with_name(path.name + ending)
         left.write_bytes(b"answers")
         with pytest.raises(InputDataError, match=f"beside which {left.name} is left"):
-            Experiment.create(path, unmodelled())
+            Experiment.create(path, unmodeled())
         assert names(path.parent) == [left.name]
 
     def test_old_drafts_are_not_in_the_way(self, path: Path) -> None:
         draft = path.with_name(f".{path.name}.{os.getpid()}.new")
         draft.write_text("draft")
-        with Experiment.create(path, unmodelled()) as experiment:
+        with Experiment.create(path, unmodeled()) as experiment:
             trial = experiment.ask()
             experiment.tell(trial.id, "pass")
         with Experiment.open(path) as experiment:
@@ -163,7 +163,7 @@ class TestCreate:
             path.unlink(missing_ok=True)
             path.symlink_to(target)
             with pytest.raises(InputDataError, match="to be a new file, but got"):
-                Experiment.create(path, unmodelled())
+                Experiment.create(path, unmodeled())
             assert target.exists() == exists
         assert target.read_text() == "precious"
 
@@ -199,7 +199,7 @@ class TestCreate:
 
 class TestReadVersion:
     def test_version_of_a_new_journal_is_the_latest(self, path: Path) -> None:
-        Experiment.create(path, unmodelled()).close()
+        Experiment.create(path, unmodeled()).close()
         assert read_version(path) == SCHEMA_VERSION
 
     @pytest.mark.parametrize("content", [b"", b"id,outcome\n" * 1000, bytes(5000)])
@@ -209,7 +209,7 @@ class TestReadVersion:
 
     def test_locks_stay(self, path: Path) -> None:
         """Looking at a file must not free it for other processes."""
-        Experiment.create(path, unmodelled()).close()
+        Experiment.create(path, unmodeled()).close()
         with closing(Journal(path)) as journal, journal.transaction():
             assert read_version(path) == SCHEMA_VERSION
             child = os.fork()
@@ -226,7 +226,7 @@ class TestReadVersion:
 
 class TestOutput:
     def test_journals_are_never_overwritten(self, path: Path) -> None:
-        Experiment.create(path, unmodelled()).close()
+        Experiment.create(path, unmodeled()).close()
         before = path.read_bytes()
         path.with_name("link").symlink_to(path)
         os.link(path, path.with_name("other name"))
@@ -238,7 +238,7 @@ class TestOutput:
 
 class TestReadOnly:
     def test_can_be_read(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with Experiment.create(path, unmodelled()) as experiment:
+        with Experiment.create(path, unmodeled()) as experiment:
             experiment.tell(experiment.ask().id, 1)
             expected = experiment.trials
         before = path.read_bytes()
@@ -263,7 +263,7 @@ class TestReadOnly:
         """The rights of the file or of its folder are not ours."""
         with tempfile.TemporaryDirectory() as name:
             path = Path(name) / "journal"
-            with Experiment.create(path, unmodelled()) as experiment:
+            with Experiment.create(path, unmodeled()) as experiment:
                 experiment.ask()
             for mode, folder_mode, read_only in (
                 (0o666, 0o777, False),

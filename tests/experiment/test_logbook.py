@@ -17,7 +17,7 @@ import torch
 from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context.experiment import Experiment, Logbook
-from tests.experiment.simulation import MIXED, answer, duels, pass_fail, run, unmodelled
+from tests.experiment.simulation import MIXED, answer, duels, pass_fail, run, unmodeled
 
 VALUES = {"noise": 1.2, "gain": 2.0, "taps": 3, "window": "box"}
 LEARNING = pass_fail(rule="random", initial_trials=5)
@@ -332,7 +332,7 @@ class TestImport:
 class TestMetadata:
     def test_changes_are_kept_with_the_old_values(self, path: Path) -> None:
         about = {"subject": "P07", "age": 41}
-        with Experiment.create(path, unmodelled(), about) as experiment:
+        with Experiment.create(path, unmodeled(), about) as experiment:
             assert experiment.metadata == about
             experiment.describe(notes="wears größere lenses", age=None)
             experiment.describe(notes="none")
@@ -347,9 +347,9 @@ class TestMetadata:
     def test_refuses_values_that_cannot_be_stored(self, path: Path) -> None:
         about: Any = {"subject": object()}
         with pytest.raises(InputDataError, match="``metadata`` to give 'subject' a te"):
-            Experiment.create(path, unmodelled(), about)
+            Experiment.create(path, unmodeled(), about)
         assert not path.exists()
-        with Experiment.create(path, unmodelled()) as experiment:
+        with Experiment.create(path, unmodeled()) as experiment:
             with pytest.raises(InputDataError, match="``metadata`` to give 'x' a text"):
                 experiment.describe(x=float("nan"))
             assert experiment.metadata == {}

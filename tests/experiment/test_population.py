@@ -10,12 +10,12 @@ from botorch.exceptions import InputDataError, UnsupportedError
 from botorch_binary_context import population_prior
 from botorch_binary_context.experiment import Experiment, PassFail, Settings
 from botorch_binary_context.experiment.surrogate import Surrogate
-from tests.experiment.simulation import CONTINUOUS, answer, duels, pass_fail, unmodelled
+from tests.experiment.simulation import CONTINUOUS, answer, duels, pass_fail, unmodeled
 
 
 def examined(path: Path, seed: int, n: int = 12) -> Experiment:
     """A subject who has answered some quasi-random trials."""
-    experiment = Experiment.create(path, unmodelled(seed=seed))
+    experiment = Experiment.create(path, unmodeled(seed=seed))
     for _ in range(n):
         trial = experiment.ask()
         experiment.tell(trial.id, answer(trial))
@@ -102,7 +102,7 @@ def test_other_experiments_are_refused(tmp_path: Path) -> None:
             with pytest.raises(InputDataError, match="variables, .* but got 1 others"):
                 Experiment.create(tmp_path / "x.journal", settings, prior=[earlier])
     with (
-        Experiment.create(tmp_path / "1.journal", unmodelled()) as empty,
+        Experiment.create(tmp_path / "1.journal", unmodeled()) as empty,
         pytest.raises(InputDataError, match="with answers .* but got none"),
     ):
         Experiment.create(tmp_path / "x.journal", pass_fail(), prior=[empty])

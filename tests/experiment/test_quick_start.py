@@ -12,7 +12,7 @@ import pytest
 from botorch_binary_context.experiment import Experiment
 from botorch_binary_context.experiment.cli import main
 from botorch_binary_context.experiment.journal import Journal
-from tests.experiment.simulation import unmodelled
+from tests.experiment.simulation import unmodeled
 
 RUN = """
 import sys
@@ -37,7 +37,7 @@ def run_python(code: str, *arguments: str) -> str:
 @pytest.fixture(scope="module")
 def journal(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("quick") / "journal"
-    with Experiment.create(path, unmodelled()) as experiment:
+    with Experiment.create(path, unmodeled()) as experiment:
         for _ in range(4):
             experiment.ask()
     return str(path)

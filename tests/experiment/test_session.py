@@ -14,7 +14,7 @@ from botorch_binary_context.experiment import Experiment
 from botorch_binary_context.experiment.chooser import Chooser
 from botorch_binary_context.experiment.cli import main
 from botorch_binary_context.experiment.journal import Journal
-from tests.experiment.simulation import FIXED, answer, duels, pass_fail, unmodelled
+from tests.experiment.simulation import FIXED, answer, duels, pass_fail, unmodeled
 
 FAST = {"initial_trials": 3, "hyperparameters": {**FIXED, "slope": 5.0}}
 LEARNING = {"initial_trials": 5, "rule": "ucb-fixed"}
@@ -70,7 +70,7 @@ class TestPrepare:
             assert len(calls) == 5  # something else was shown than was supposed
 
     def test_refuses_unknown_trials_and_outcomes(self, tmp_path: Path) -> None:
-        with Experiment.create(tmp_path / "journal", unmodelled()) as experiment:
+        with Experiment.create(tmp_path / "journal", unmodeled()) as experiment:
             with pytest.raises(InputDataError, match="a pending trial, but got 1"):
                 experiment.prepare(1, "pass")
             experiment.ask()
@@ -120,7 +120,7 @@ class TestRun:
         tmp_path: Path,
     ) -> None:
         path = tmp_path / "journal"
-        Experiment.create(path, unmodelled()).close()
+        Experiment.create(path, unmodeled()).close()
         type_in(monkeypatch, ["u", "p", "p", "u", "x", "f", "p", "q"])
         assert main(["run", str(path)]) == 0
         output = capsys.readouterr().out
@@ -143,8 +143,8 @@ class TestRun:
         tmp_path: Path,
     ) -> None:
         paths = [str(tmp_path / name) for name in ("left", "right", "both")]
-        Experiment.create(paths[0], unmodelled()).close()
-        Experiment.create(paths[1], unmodelled(seed=1)).close()
+        Experiment.create(paths[0], unmodeled()).close()
+        Experiment.create(paths[1], unmodeled(seed=1)).close()
         Experiment.create(paths[2], duels(initial_trials=100)).close()
         # The second "undo" takes back the answer of another experiment.
         type_in(monkeypatch, ["p", "f", "second", "u", "first", "p", "u", "f"])
@@ -171,7 +171,7 @@ class TestRun:
         """In every round each has its turn."""
         paths = [str(tmp_path / name) for name in "abc"]
         for path in paths:
-            Experiment.create(path, unmodelled()).close()
+            Experiment.create(path, unmodeled()).close()
         type_in(monkeypatch, ["p"] * 12)
         assert main(["run", *paths, "--order", "random", "--trials", "12"]) == 0
         lines = capsys.readouterr().out.splitlines()
@@ -189,7 +189,7 @@ class TestRun:
             raise KeyboardInterrupt
 
         path = str(tmp_path / "journal")
-        Experiment.create(path, unmodelled()).close()
+        Experiment.create(path, unmodeled()).close()
         monkeypatch.setattr(builtins, "input", interrupt)
         assert main(["run", path]) == 130
         assert capsys.readouterr().err == "binary-context: interrupted\n"

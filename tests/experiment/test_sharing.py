@@ -19,7 +19,7 @@ from tests.experiment.simulation import (
     answer,
     pass_fail,
     run,
-    unmodelled,
+    unmodeled,
 )
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked")
@@ -46,7 +46,7 @@ def in_child(work: Callable[[], None]) -> None:
 class TestThreads:
     def test_any_thread(self, path: Path) -> None:
         with (
-            Experiment.create(path, unmodelled()) as experiment,
+            Experiment.create(path, unmodeled()) as experiment,
             ThreadPoolExecutor(8) as pool,
         ):
 
@@ -73,7 +73,7 @@ class TestThreads:
             assert go_on.wait(60)
 
         with (
-            Experiment.create(path, unmodelled()) as experiment,
+            Experiment.create(path, unmodeled()) as experiment,
             Experiment.open(path, timeout=0.0) as other,
             ThreadPoolExecutor(1) as pool,
         ):
@@ -184,7 +184,7 @@ class TestTogether:
 @needs_fork
 class TestFork:
     def test_parent_and_child(self, path: Path) -> None:
-        with Experiment.create(path, unmodelled()) as experiment:
+        with Experiment.create(path, unmodeled()) as experiment:
             first = experiment.ask()
 
             def work() -> None:
@@ -200,7 +200,7 @@ class TestFork:
 
     def test_while_a_thread_is_busy(self, path: Path) -> None:
         """A fork waits for the transactions of other threads."""
-        with Experiment.create(path, unmodelled()) as experiment:
+        with Experiment.create(path, unmodeled()) as experiment:
             stop = threading.Event()
 
             def work() -> None:
@@ -222,7 +222,7 @@ class TestFork:
         )
 
     def test_closed_before(self, path: Path) -> None:
-        experiment = Experiment.create(path, unmodelled())
+        experiment = Experiment.create(path, unmodeled())
         experiment.close()
 
         def work() -> None:
@@ -233,7 +233,7 @@ class TestFork:
 
 
 def test_repr_counts_trials_and_says_if_closed(path: Path) -> None:
-    with Experiment.create(path, unmodelled()) as experiment:
+    with Experiment.create(path, unmodeled()) as experiment:
         experiment.tell(experiment.ask().id, 1)
         experiment.ask()
         assert repr(experiment) == (

@@ -91,7 +91,9 @@ def test_no_best(best: Recommendation) -> None:
         best.value_of_next_trial,
         lambda: best.region(0.1),
     ):
-        with pytest.raises(UnsupportedError, match="but got none: see ``threshold``"):
+        with pytest.raises(
+            UnsupportedError, match="parameters to optimize, but got none"
+        ):
             call()
 
 
@@ -158,8 +160,11 @@ def test_refuses_what_needs_parameters() -> None:
         ({"rule": "ucb-ald"}, "without parameters to be one of bald, map-mi"),
         ({"kernel": "multiplicative"}, "'additive' or 'product', but got 'mult"),
         ({"combinations": "power-vector"}, "what ``combinations`` combine"),
-        ({"stop": Stop(loss=0.1, answers=3)}, "the best, but got loss"),
-        ({"stop": Stop(value=0.1)}, "the best, but got value"),
+        (
+            {"stop": Stop(loss=0.1, answers=3)},
+            "only ``answers`` or .* optimized, but got loss",
+        ),
+        ({"stop": Stop(value=0.1)}, "nothing is optimized, but got value"),
     ):
         with pytest.raises(UnsupportedError, match=message):
             settings(**wrong)

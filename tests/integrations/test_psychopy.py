@@ -28,7 +28,7 @@ from botorch_binary_context.integrations.psychopy import (
     quest_handler,
 )
 from botorch_binary_context.integrations.psychopy.weibull import weibull
-from tests.experiment.simulation import duels, unmodelled
+from tests.experiment.simulation import duels, unmodeled
 
 Peer = Callable[[str], ModuleType]
 LEVEL = Context("level", reference=20.0, low=-10.0, high=90.0, harder="down")
@@ -50,7 +50,7 @@ def one(path: Path) -> Iterator[BinaryContextHandler]:
 
 @pytest.fixture
 def several(path: Path) -> Iterator[BinaryContextHandler]:
-    with Experiment.create(path, unmodelled()) as experiment:
+    with Experiment.create(path, unmodeled()) as experiment:
         yield BinaryContextHandler(experiment, nTrials=4, name="knobs")
 
 
@@ -82,7 +82,7 @@ class TestLoop:
         trial = one.experiment.trials[0]
         assert trial.values == {"level": 12.5}
         assert trial.asked is not None
-        with Experiment.create(tmp_path / "other", unmodelled()) as experiment:
+        with Experiment.create(tmp_path / "other", unmodeled()) as experiment:
             handler = BinaryContextHandler(experiment)
             asked = dict(handler.next())  # type: ignore[arg-type]
             handler.addResponse(0, {"noise": 1.25})

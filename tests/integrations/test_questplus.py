@@ -23,7 +23,7 @@ from botorch_binary_context.experiment import (
     Settings,
 )
 from botorch_binary_context.integrations.questplus import QuestPlusExperiment
-from tests.experiment.simulation import duels, unmodelled
+from tests.experiment.simulation import duels, unmodeled
 
 DOMAINS: dict[str, Any] = {
     "stim_domain": {"intensity": [float(x) for x in range(-40, 1)]},
@@ -95,7 +95,7 @@ class TestAdapter:
         assert trials[1].asked is not None
 
     def test_goes_on(self, tmp_path: Path) -> None:
-        with Experiment.create(tmp_path / "journal", unmodelled()) as experiment:
+        with Experiment.create(tmp_path / "journal", unmodeled()) as experiment:
             stim = QuestPlusExperiment(experiment).next_stim
             assert QuestPlusExperiment(experiment).next_stim == stim
 

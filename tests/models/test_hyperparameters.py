@@ -18,6 +18,7 @@ from botorch_binary_context import (
 )
 from botorch_binary_context.models.averaged_gp import AveragedGP
 from botorch_binary_context.models.hyperparameters import (
+    _choose,
     draw_hyperparameters,
     expand_model,
 )
@@ -153,6 +154,11 @@ class TestDraws:
         model = BinaryGP(X, Y, covar_module=scaled_kernel())
         with pytest.raises(UnsupportedError, match="each element of the batch, .2."):
             draw_hyperparameters(model)
+
+    def test_refuses_draws_of_which_none_has_a_finite_evidence(self):
+        weights = torch.tensor([[0.0, -torch.inf], [1.0, torch.nan]])
+        with pytest.raises(UnsupportedError, match="finite evidence near the hyperp"):
+            _choose(torch.zeros(2, 2, 1), weights)
 
     def test_the_model_is_left_as_it_was(self):
         model = make_model()

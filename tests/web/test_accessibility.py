@@ -11,7 +11,7 @@ from playwright.sync_api import Page as Tab
 from botorch_binary_context.experiment import Settings, Stop
 from botorch_binary_context.web.guard import Role
 from botorch_binary_context.web.pages import Page
-from tests.experiment.simulation import duels, unmodelled
+from tests.experiment.simulation import duels, unmodeled
 from tests.web.browsing import close, open_page
 from tests.web.page_visits import create, threshold_settings
 from tests.web.serving import serving
@@ -148,7 +148,7 @@ def test_duels_and_values(browser: Browser, tmp_path: Path) -> None:
     content |= {"feedback": {"kind": "duels with ties"}, "initial_trials": 99}
     paths = [
         create(tmp_path / "duel.journal", Settings.from_dict(content)),
-        create(tmp_path / "plain.journal", unmodelled(stop=Stop(answers=1))),
+        create(tmp_path / "plain.journal", unmodeled(stop=Stop(answers=1))),
     ]
     with serving(paths) as served:
         tab = open_page(browser, f"{served.url()}?experiment=duel", **PHONE)

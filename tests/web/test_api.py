@@ -11,7 +11,7 @@ import pytest
 
 from botorch_binary_context.experiment import Experiment, Stop
 from botorch_binary_context.web.guard import Role
-from tests.experiment.simulation import FIXED, answer, duels, pass_fail, run, unmodelled
+from tests.experiment.simulation import FIXED, answer, duels, pass_fail, run, unmodeled
 from tests.web.serving import Served, serving
 
 ONE = "experiments/one"
@@ -26,9 +26,7 @@ def create(path: Path, settings: Any) -> Path:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One server for tests that use clients of their own."""
     folder = tmp_path_factory.mktemp("journals")
-    paths = [
-        create(folder / f"{name}.journal", unmodelled()) for name in ("one", "two")
-    ]
+    paths = [create(folder / f"{name}.journal", unmodeled()) for name in ("one", "two")]
     with serving(paths) as server:
         yield server
 
@@ -154,7 +152,7 @@ def test_status_counts(served: Served) -> None:
 
 
 def test_stop_and_resume(tmp_path: Path) -> None:
-    with serving([create(tmp_path / "one.journal", unmodelled())]) as served:
+    with serving([create(tmp_path / "one.journal", unmodeled())]) as served:
         trial = served.post(f"{ONE}/ask", client="a").json["trial"]
         for verb in ("stop", "resume"):
             assert served.post(f"{ONE}/{verb}").code == "not-allowed"
@@ -171,7 +169,7 @@ def test_stop_and_resume(tmp_path: Path) -> None:
 
 
 def test_ends_at_the_number_of_answers(tmp_path: Path) -> None:
-    path = create(tmp_path / "one.journal", unmodelled(stop=Stop(answers=1)))
+    path = create(tmp_path / "one.journal", unmodeled(stop=Stop(answers=1)))
     with serving([path]) as served:
         other = served.post(f"{ONE}/ask", client="b").json
         trial = served.post(f"{ONE}/ask", client="a").json["trial"]
@@ -191,7 +189,7 @@ def test_ends_at_other_ends_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is found in the background is in the journal; here three answers do."""
-    path = create(tmp_path / "one.journal", unmodelled(stop=Stop(loss=0.1)))
+    path = create(tmp_path / "one.journal", unmodeled(stop=Stop(loss=0.1)))
     with serving([path]) as served:
         desk = served.lab.desks["one"]
 
@@ -294,7 +292,7 @@ def test_recommendation_picture_and_table(tmp_path: Path) -> None:
     settings = pass_fail(hyperparameters={**FIXED, "slope": 2.0}, stop=stop)
     path = tmp_path / "one.journal"
     run(path, settings, 7)
-    empty = create(tmp_path / "empty.journal", unmodelled())
+    empty = create(tmp_path / "empty.journal", unmodeled())
     with serving([path, empty]) as served:
         found = served.get(f"{ONE}/recommend").json
         picture = served.get(f"{ONE}/plot")

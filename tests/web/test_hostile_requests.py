@@ -17,7 +17,7 @@ import pytest
 from botorch_binary_context.experiment import Experiment
 from botorch_binary_context.web.body import MAX_BYTES
 from botorch_binary_context.web.guard import Role
-from tests.experiment.simulation import unmodelled
+from tests.experiment.simulation import unmodeled
 from tests.web.serving import Answer, Served, serving
 
 SECRET = "secret of the file system"
@@ -34,7 +34,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (files / "tone.txt").write_text("a tone")
     (files / "link").symlink_to(folder / "secret.txt")
     path = folder / "one.journal"
-    Experiment.create(path, unmodelled()).close()
+    Experiment.create(path, unmodeled()).close()
     with serving([path], files=files, origins=["http://lab.example"]) as server:
         yield server
 
@@ -193,7 +193,7 @@ def test_wrong_hosts(served: Served, host: str) -> None:
 def test_hosts_of_another_interface(tmp_path: Path) -> None:
     """As with the address of a network: it is the only name, and the only way in."""
     path = tmp_path / "one.journal"
-    Experiment.create(path, unmodelled()).close()
+    Experiment.create(path, unmodeled()).close()
     with serving([path], host="127.0.0.2") as served:
         assert served.url().startswith(f"http://127.0.0.2:{served.port}/")
         address = f"/{served.token()}/api/experiments"

@@ -18,14 +18,14 @@ from botorch_binary_context.experiment import (
 )
 from botorch_binary_context.experiment.summary import summarize
 from botorch_binary_context.web.guard import Role
-from tests.experiment.simulation import FIXED, answer, pass_fail, unmodelled
+from tests.experiment.simulation import FIXED, answer, pass_fail, unmodeled
 from tests.web.browsing import close, open_page
 from tests.web.page_visits import DESKTOP, create, threshold_settings, wait_for_trial
 from tests.web.serving import serving
 
 
 def test_two_participants_at_once(browser: Browser, tmp_path: Path) -> None:
-    path = create(tmp_path / "one.journal", unmodelled(stop=Stop(answers=6)))
+    path = create(tmp_path / "one.journal", unmodeled(stop=Stop(answers=6)))
     with serving([path]) as served:
         experiment = served.lab.desks["one"].experiment
         tabs = [open_page(browser, served.url(), viewport=DESKTOP) for _ in range(2)]
@@ -75,7 +75,7 @@ def end(server: subprocess.Popen[str], number: int) -> None:
 
 def test_a_server_that_is_killed(browser: Browser, tmp_path: Path) -> None:
     """Between question and answer: the page goes on by itself."""
-    path = create(tmp_path / "one.journal", unmodelled(stop=Stop(answers=3)))
+    path = create(tmp_path / "one.journal", unmodeled(stop=Stop(answers=3)))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     server = start(path, port)
@@ -107,7 +107,7 @@ def test_a_server_that_is_killed(browser: Browser, tmp_path: Path) -> None:
 
 def test_an_answer_survives_the_browser(browser: Browser, tmp_path: Path) -> None:
     """It is sent when the page is opened again, and never twice."""
-    path = create(tmp_path / "one.journal", unmodelled())
+    path = create(tmp_path / "one.journal", unmodeled())
     with serving([path]) as served:
         experiment = served.lab.desks["one"].experiment
         tab = open_page(browser, served.url(), viewport=DESKTOP)
@@ -203,7 +203,7 @@ def test_the_experimenter_sees_what_is_measured(
 
 
 def test_pages_load_nothing_from_elsewhere(browser: Browser, tmp_path: Path) -> None:
-    path = create(tmp_path / "one.journal", unmodelled())
+    path = create(tmp_path / "one.journal", unmodeled())
     with serving([path]) as served:
         for role in Role:
             context = browser.new_context()

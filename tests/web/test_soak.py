@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from botorch_binary_context.experiment import Experiment
 from botorch_binary_context.web.desk import Desk
 from botorch_binary_context.web.lab import Lab
-from tests.experiment.simulation import unmodelled
+from tests.experiment.simulation import unmodeled
 from tests.web.serving import serving
 
 
@@ -27,7 +27,7 @@ class Block(NamedTuple):
 
 def soak(path: Path, num_answers: int, num_blocks: int) -> list[Block]:
     """Answer trial after trial; look how far it is; take one of ten answers back."""
-    Experiment.create(path, unmodelled()).close()
+    Experiment.create(path, unmodeled()).close()
     blocks = []
     with serving([path]) as served:
         one = f"experiments/{path.stem}"
@@ -66,7 +66,7 @@ def test_memory_does_not_grow(tmp_path: Path) -> None:
 def test_work_does_not_grow(tmp_path: Path) -> None:
     """In lines of Python and steps of SQLite, which are the same on any machine."""
     path = tmp_path / "one.journal"
-    Experiment.create(path, unmodelled()).close()
+    Experiment.create(path, unmodeled()).close()
     with Lab([path]) as lab:
         desk = lab.desks["one"]
         few = _work_of_an_answer(desk)

@@ -173,7 +173,11 @@ def _add_answers(commands: _Commands) -> None:
         "answers.add", "add a trial that was not asked for", "journal", "outcome"
     )
     own.add_argument("values", nargs="+", metavar="NAME=VALUE", help="what was shown")
-    own.add_argument("--unused", action="store_true", help="keep it from the model")
+    own.add_argument(
+        "--unused",
+        action="store_true",
+        help="record it, but do not let the model use it",
+    )
     for sub in (tell, own):
         _add_infeasible(sub)
         sub.add_argument("--reaction-time", type=float, metavar="SECONDS")
@@ -208,7 +212,7 @@ def _add_changes(commands: _Commands) -> None:
     )
     for command, description in (
         ("answers.withdraw", "give up a trial"),
-        ("answers.exclude", "keep a trial from the model"),
+        ("answers.exclude", "exclude a trial from the model"),
         ("answers.include", "let the model use an excluded trial"),
     ):
         sub = commands.add_scripted(command, description, "journal")
@@ -231,7 +235,9 @@ def _add_questions(commands: _Commands) -> None:
         advice, "--context", "where to predict success; by default at the reference"
     )
     _add_values(
-        advice, "--at", "other parameters to predict for, or the place in a map"
+        advice,
+        "--at",
+        "other parameters to predict for, or the part of the map to report",
     )
 
 

@@ -99,6 +99,6 @@ def _check_extra() -> None:
         import uvicorn  # noqa: F401
     except ImportError:
         raise UnsupportedError(
-            "Expected the optional packages of the pages, but got none: install "
+            "Expected the extra ``web`` to be installed, but it is not: install "
             "'botorch-binary-context[web]'."
         ) from None
