@@ -81,7 +81,8 @@ def draw_letters(ax: Any) -> None:
         ax.axvspan(size[is_open][0], size[is_open][-1], color=color, alpha=0.15)
     ax.text(-1.05, 0.08, "misread:\nno news", va="bottom")
     ax.text(1.98, 0.94, "read:\nno news", ha="right", va="top")
-    ax.set(xlabel="letter size (logMAR)", ylabel="chance of reading the letter")
+    ax.set(xlabel="letter size (logMAR)", ylabel="chance of reading")
+    ax.set(xticks=[-1, 0, 1, 2], yticks=[0.0, 0.5, 1.0])
     ax.set_title("Few letters are informative …")
 
 
@@ -89,20 +90,25 @@ def draw_acuity(ax: Any, acuities: dict[str, Tensor]) -> None:
     """The acuity with the lens that is inferred to be best."""
     for rule, acuity in acuities.items():
         plot_best_so_far(acuity, label=RULES[rule], ax=ax)
-    ax.set(ylabel="acuity (logMAR)", ylim=(0.0, None))
+    ax.set(ylabel="acuity (logMAR)", ylim=(0.0, None), yticks=[0.0, 0.5, 1.0])
     ax.set(xlabel=f"trial after the first {FIRST_TRIALS}")
     ax.set_title("… and choosing them helps")
+
+
+def draw(acuities: dict[str, Tensor], path: Path) -> None:
+    """The picture: two panels, one above the other, so that a phone is wide enough."""
+    with rc_context({"font.size": 15, "axes.titlesize": 16, "lines.linewidth": 2.5}):
+        figure = Figure(figsize=(6, 6.2), layout="constrained")
+        letters, acuity = figure.subplots(2, 1)
+        draw_letters(letters)
+        draw_acuity(acuity, acuities)
+        figure.savefig(path, dpi=130)
 
 
 def main() -> None:
     """Examine the patient and draw the picture."""
     acuities = {rule: examine(rule, REPETITIONS, ITERATIONS) for rule in RULES}
-    with rc_context({"font.size": 14, "axes.titlesize": 15, "lines.linewidth": 2.5}):
-        figure = Figure(figsize=(9, 4.2), layout="constrained")
-        letters, acuity = figure.subplots(1, 2)
-        draw_letters(letters)
-        draw_acuity(acuity, acuities)
-        figure.savefig(PATH, dpi=130)
+    draw(acuities, PATH)
     print(f"Picture: {PATH}")
 
 
