@@ -6,6 +6,7 @@ import ast
 import importlib
 import io
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -175,11 +176,25 @@ class TestLinks:
             assert len(find_names(target)) == 1, (target, find_names(target))
 
 
-def test_first_trial_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    text = read(DOCS / "installation.md")
-    (block,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    exec(compile(block, "installation.md", "exec"), {})
-    assert capsys.readouterr().out.count("tensor") == 2
+def test_first_optimization_is_that_of_the_readme() -> None:
+    """Which ``tests/test_readme.py`` runs."""
+    (block,) = re.findall(
+        r"```python\n(.*?)```", read(DOCS / "installation.md"), flags=re.DOTALL
+    )
+    assert block == re.findall(
+        r"```python\n(.*?)```", read(ROOT / "README.md"), flags=re.DOTALL
+    )[0]
+
+
+def test_extras_are_those_of_the_project() -> None:
+    """Every extra has a row, and the row of the benchmarks names what they install."""
+    table = read(DOCS / "installation.md").split("## Optional parts")[1]
+    project = tomllib.loads(read(ROOT / "pyproject.toml"))["project"]
+    extras = project["optional-dependencies"]
+    assert {cell.strip("`") for cell in first_cells(table)[2:]} == set(extras)
+    (row,) = (line for line in table.splitlines() if "| `benchmarks` |" in line)
+    names = [re.split(r"[<>=]", name)[0] for name in extras["benchmarks"]]
+    assert row.strip("| ").split(" | ")[-1].split(", ") == names
 
 
 def test_code_for_those_who_come_from_elsewhere_runs(
