@@ -181,9 +181,12 @@ def test_first_optimization_is_that_of_the_readme() -> None:
     (block,) = re.findall(
         r"```python\n(.*?)```", read(DOCS / "installation.md"), flags=re.DOTALL
     )
-    assert block == re.findall(
-        r"```python\n(.*?)```", read(ROOT / "README.md"), flags=re.DOTALL
-    )[0]
+    assert (
+        block
+        == re.findall(
+            r"```python\n(.*?)```", read(ROOT / "README.md"), flags=re.DOTALL
+        )[0]
+    )
 
 
 def test_extras_are_those_of_the_project() -> None:

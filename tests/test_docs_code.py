@@ -181,5 +181,7 @@ def test_every_link_of_llms_txt_leads_to_a_page() -> None:
     text = (DOCS / "llms.txt").read_text(encoding="utf-8")
     links = re.findall(r"\]\(([\w/]+)\.html\)", text)
     assert len(links) > 10
+    guides = {f"howto/{path.stem}" for path in DOCS.glob("howto/*.md")}
+    assert {"tutorials/index", *guides} <= set(links)
     for link in links:
         assert (DOCS / f"{link}.md").is_file(), link
