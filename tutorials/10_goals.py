@@ -56,7 +56,7 @@ SMOKE_TEST = os.environ.get("SMOKE_TEST")
 TRIALS = 4 if SMOKE_TEST else 40
 MAP_TRIALS = 4 if SMOKE_TEST else 40
 torch.set_default_dtype(torch.double)
-torch.manual_seed(0)
+_ = torch.manual_seed(0)
 
 # %% [markdown]
 # ## A tool whose best setting depends on the load

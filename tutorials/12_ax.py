@@ -31,11 +31,12 @@ import tempfile
 import warnings
 from pathlib import Path
 
+logging.disable(logging.WARNING)  # before Ax is imported, which says what it has loaded
+
 import matplotlib.pyplot as plt
 import torch
 from ax.api.client import Client
 from ax.api.configs import RangeParameterConfig
-from ax.utils.common.logger import set_ax_logger_levels
 
 from botorch_binary_context.ax import (
     complete_duel,
@@ -45,12 +46,11 @@ from botorch_binary_context.ax import (
     recommend,
 )
 
-set_ax_logger_levels(logging.ERROR)
+torch.manual_seed(0)
 # After few answers everything may seem infeasible, and BoTorch warns about that.
 warnings.filterwarnings("ignore", message="When all training points are infeasible")
 warnings.filterwarnings("ignore", message="A not p.d., added jitter")
 SMOKE_TEST = bool(os.environ.get("SMOKE_TEST"))
-torch.manual_seed(0)
 
 
 # %% [markdown]
