@@ -35,7 +35,12 @@ TIMESCALE_SPREAD = 0.7
 
 
 class SameKernel(Kernel):
-    r"""1 where the values of a column are equal, 0 elsewhere."""
+    r"""1 where the values of a column are equal, 0 elsewhere.
+
+    Example:
+        >>> who = torch.tensor([[0.0], [1.0], [1.0]])
+        >>> SameKernel(num_values=2)(who).to_dense()  # 1 for rows of the same subject
+    """
 
     def __init__(self, num_values: int) -> None:
         r"""

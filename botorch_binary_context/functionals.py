@@ -145,6 +145,10 @@ class StackedFunctional:
 
     Attributes:
         parts: The functional of each kind and the number of its trials.
+
+    Example:
+        >>> observed = StackedFunctional([(VALUE, 2), (DIFFERENCE, 1)])
+        >>> observed(torch.tensor([3.0, 4.0, 7.0, 5.0]))  # 3, 4 and, for the duel, 2
     """
 
     parts: Sequence[tuple[Functional, int]]

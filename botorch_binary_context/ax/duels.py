@@ -92,6 +92,11 @@ def attach_duel(
 
     Returns:
         The index of the trial, which is running.
+
+    Example:
+        >>> soft, loud = {"noise": 0.5, "gain": 0.2}, {"noise": 0.5, "gain": 0.8}
+        >>> index = attach_duel(client, soft, loud)
+        >>> complete_duel(client, index, preferred=1)  # the loud one
     """
     _check_contexts(client, first, second)
     experiment = experiment_of(client)

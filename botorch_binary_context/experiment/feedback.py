@@ -181,6 +181,12 @@ class DuelsWithTies(Duels):
     Attributes:
         lapse_rate: The chance that careless raters give an answer other than the clear
             one; a number or a text such as "1/50".
+
+    Example:
+        >>> settings = Settings(space, DuelsWithTies())
+        >>> with Experiment.create("hearing-aid.journal", settings) as experiment:
+        ...     trial = experiment.ask()
+        ...     experiment.tell(trial.id, "tie")  # or "first", "second"
     """
 
     kind: ClassVar[str] = "duels with ties"
@@ -213,6 +219,12 @@ class Confidence(SingleSide):
         guess_rate: The chance of passing without any ability: ``1/n`` in a choice of
             one among ``n``; a number, or a text such as "1/26".
         lapse_rate: The chance of failing with full ability; a number or a text.
+
+    Example:
+        >>> settings = Settings(space, Confidence(guess_rate="1/26"))
+        >>> with Experiment.create("patient-7.journal", settings) as experiment:
+        ...     trial = experiment.ask()
+        ...     experiment.tell(trial.id, "unsure-pass")
     """
 
     kind: ClassVar[str] = "confidence"

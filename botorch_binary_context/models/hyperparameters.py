@@ -50,6 +50,11 @@ def draw_hyperparameters(
 
     Returns:
         A model of the same trials with batch shape ``num_draws x batch_shape``.
+
+    Example:
+        >>> fit_gpytorch_mll(ApproximateMarginalLogLikelihood(model.likelihood, model))
+        >>> draws = draw_hyperparameters(model, num_draws=16)
+        >>> draws.posterior(X).mean  # 16 x q x 1
     """
     with outside_inference_mode(model.eval()) as model:
         return _draw(model, num_draws, seed)

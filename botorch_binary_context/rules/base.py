@@ -69,6 +69,10 @@ class Selection:
         safe: Which trials are safe.
         feasibility: Which trials are feasible.
         before: The selection before the last pending trials were added.
+
+    Example:
+        >>> selection = Selection(model, space, SearchOptions())
+        >>> trial = selection.maximize_trial(BernoulliMutualInformation(model))
     """
 
     answered_model: LatentGP
@@ -398,6 +402,12 @@ class Rule(Protocol):
 
     A rule for one kind of trials may say so with an attribute ``functional``, for
     example ``VALUE`` for pass/fail outcomes.
+
+    Example:
+        >>> def by_information(selection: Selection) -> Tensor:
+        ...     acqf = BernoulliMutualInformation(selection.model)
+        ...     return selection.maximize_trial(acqf)
+        >>> trial = suggest(model, space, rule=by_information)
     """
 
     def __call__(self, selection: Selection, /) -> Tensor:

@@ -108,6 +108,10 @@ def uncertainty_of_answer(
 
     Returns:
         A ``batch_shape`` tensor of widths, in units of the goal.
+
+    Example:
+        >>> if uncertainty_of_answer(model, space) < 0.5:
+        ...     best = recommend(model, space)
     """
     goal = AtReference() if goal is None else goal
     space = match_space(space, model.eval())

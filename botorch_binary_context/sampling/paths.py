@@ -164,6 +164,10 @@ def draw_exact_paths(
         seed: The seed of the draw.
         num_contrasts: The number of draws of the training contrasts, which the model
             caches; the first of them are used.
+
+    Example:
+        >>> paths = draw_exact_paths(model, 64, bounds=space.bounds, seed=0)
+        >>> low, high = paths(X).quantile(torch.tensor([0.05, 0.95]).to(X), dim=0)
     """
     with torch.no_grad(), manual_seed(seed):
         features, weights = _draw_prior(model, num_paths, bounds, max_features)

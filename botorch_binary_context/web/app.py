@@ -42,6 +42,12 @@ def make_app(lab: Lab, access: Access) -> Starlette:
     Args:
         lab: The experiments.
         access: Who may use it.
+
+    Example:
+        >>> access = Access(hosts=["lab.example.org"])
+        >>> with Lab(["patient-7.journal"]) as lab:
+        ...     app = make_app(lab, access)  # for a server of your own
+        ...     path = f"/{access.tokens[Role.PARTICIPANT]}/"
     """
     middleware = [Middleware(Guard, access=access)]
     if access.origins:
