@@ -71,7 +71,8 @@ def fit(
     is_plain = closure is None and closure_kwargs is None and not kwargs
     if is_plain and set(options) <= {"options"} and hasattr(mll, "at_training_data"):
         mll.train()
-        is_small = mll.model.train_targets.shape[-1] <= LARGEST_ON_ONE_THREAD
+        model: Any = mll.model
+        is_small = model.train_targets.shape[-1] <= LARGEST_ON_ONE_THREAD
         with one_thread() if is_small else nullcontext():
             is_found = _climb(mll, options.get("options"))  # pyright: ignore
         if is_found:
