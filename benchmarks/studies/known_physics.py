@@ -27,8 +27,8 @@ from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_mean, format_table
 
 NAME = "questplus"
-PATIENT_SLOPE = 5.0
-ALTERNATIVES = (26, 2)
+#: The tasks: the number of alternatives, and the slope of the patients.
+TASKS = ((26, 5.0), (2, 5.0), (26, 2.0))
 PATIENTS = 40
 LETTERS = 100
 CHECKPOINTS = (30, 60, 100)
@@ -37,13 +37,14 @@ RANDOM_TRIALS = 5  # with which the package's rules begin
 SIZES = np.arange(-0.6, 1.8, 0.1)
 LENSES = np.arange(-4.0, 4.1, 1.0)
 PRESCRIPTIONS = np.arange(-3.0, 3.1, 0.25)
-#: The package's results on the same patients: study and functions, by alternatives.
+#: The package's results on the same patients: study and functions, by task.
 OURS = {
-    26: ("fresh-refraction-anywhere-ep", ("slope 5, power", "slope 5, peak")),
-    2: (
+    (26, 5.0): ("fresh-refraction-anywhere-ep", ("slope 5, power", "slope 5, peak")),
+    (2, 5.0): (
         "fresh-alternatives",
         ("slope 5, 2 alternatives", "slope 5, 2 alternatives, peak"),
     ),
+    (26, 2.0): ("fresh-refraction-anywhere-ep", ("slope 2, power", "slope 2, peak")),
 }
 
 
@@ -61,7 +62,7 @@ def acuity(sphere: Any, cylinder: Any) -> Any:
 
 
 def success_probability(
-    size: Any, sphere: Any, cylinder: Any, alternatives: int
+    size: Any, sphere: Any, cylinder: Any, alternatives: int, slope: float
 ) -> Any:
     r"""How likely a letter is read through a lens.
 
@@ -70,16 +71,18 @@ def success_probability(
         sphere: The error of the sphere in diopters.
         cylinder: That of the cylinder.
         alternatives: The number of letters to choose from.
+        slope: The slope of the patient's psychometric function.
     """
     guess = 1.0 / alternatives
-    return guess + (1 - guess) * ndtr(PATIENT_SLOPE * (size - acuity(sphere, cylinder)))
+    return guess + (1 - guess) * ndtr(slope * (size - acuity(sphere, cylinder)))
 
 
-def make_staircase(alternatives: int) -> Any:
+def make_staircase(alternatives: int, slope: float) -> Any:
     r"""QUEST+ of the prescription, with everything else known.
 
     Args:
         alternatives: The number of letters to choose from.
+        slope: The slope of the patient's psychometric function.
 
     Returns:
         A ``questplus.QuestPlus``.
@@ -95,7 +98,11 @@ def make_staircase(alternatives: int) -> Any:
                 *domains.values(), indexing="ij", sparse=True
             )
             read = success_probability(
-                size, sphere - best_sphere, cylinder - best_cylinder, alternatives
+                size,
+                sphere - best_sphere,
+                cylinder - best_cylinder,
+                alternatives,
+                slope,
             )
             return xarray.DataArray(
                 np.stack([read, 1 - read]),
@@ -112,24 +119,25 @@ def make_staircase(alternatives: int) -> Any:
     )
 
 
-def examine(patient: int, alternatives: int) -> list[dict[str, Any]]:
+def examine(patient: int, alternatives: int, slope: float) -> list[dict[str, Any]]:
     r"""Examine a patient.
 
     Args:
         patient: The number of the patient.
         alternatives: The number of letters to choose from.
+        slope: The slope of the patient's psychometric function.
 
     Returns:
         A row for every letter.
     """
     lens = refraction.draw_prescriptions(patient + 1, fresh.PATIENTS)[patient].tolist()
     generator = np.random.default_rng(derive_seed(NAME, alternatives, patient))
-    staircase = make_staircase(alternatives)
+    staircase = make_staircase(alternatives, slope)
     rows = []
     for letter in range(1, LETTERS + 1):
         stimulus = staircase.next_stim
         errors = stimulus["sphere"] - lens[0], stimulus["cylinder"] - lens[1]
-        chance = success_probability(stimulus["size"], *errors, alternatives)
+        chance = success_probability(stimulus["size"], *errors, alternatives, slope)
         outcome = {"read": int(generator.random() < chance)}
         staircase.update(stim=stimulus, outcome=outcome)
         found = staircase.param_estimate
@@ -137,6 +145,7 @@ def examine(patient: int, alternatives: int) -> list[dict[str, Any]]:
         rows.append(
             {
                 "alternatives": alternatives,
+                "slope": slope,
                 "patient": patient,
                 "letter": letter,
                 "regret": float(loss),
@@ -156,15 +165,15 @@ def run(arguments: argparse.Namespace) -> None:
     table = store.read_table(path)
     done = set()
     if table is not None:
-        done = set(table.select("alternatives", "patient").iter_rows())
+        done = set(table.select("alternatives", "slope", "patient").iter_rows())
     for patient in range(arguments.seeds or PATIENTS):
-        for alternatives in ALTERNATIVES:
-            if (alternatives, patient) in done:
+        for alternatives, slope in TASKS:
+            if (alternatives, slope, patient) in done:
                 continue
-            rows = pl.DataFrame(examine(patient, alternatives))
+            rows = pl.DataFrame(examine(patient, alternatives, slope))
             table = rows if table is None else pl.concat([table, rows])
             store.save(table, path)
-            print(f"{NAME}: patient {patient}, {alternatives} alternatives", flush=True)
+            print(f"{NAME}: {patient=}, {alternatives=}, {slope=}", flush=True)
 
 
 def _path(root: Path) -> Path:
@@ -189,22 +198,22 @@ def write_report(root: Path) -> Path:
         "all those of their study.",
         read_conclusions(root / NAME),
         format_table(
-            ["alternatives", "method", *(f"{n} letters" for n in CHECKPOINTS)],
-            [
-                row
-                for alternatives in ALTERNATIVES
-                for row in _compare(table, alternatives, root)
-            ],
+            ["alternatives", "slope", "method", *(f"{n} letters" for n in CHECKPOINTS)],
+            [row for task in TASKS for row in _compare(table, task, root)],
         ),
     ]
     return write_sections(root / NAME, sections)
 
 
-def _compare(table: pl.DataFrame, alternatives: int, root: Path) -> list[list[str]]:
+def _compare(
+    table: pl.DataFrame, task: tuple[int, float], root: Path
+) -> list[list[str]]:
     """QUEST+ and every rule of the package's study, a row each."""
-    mine = table.filter(pl.col("alternatives") == alternatives)
-    rows = [[str(alternatives), "QUEST+", *_cells(mine, 0)]]
-    study, functions = OURS[alternatives]
+    alternatives, slope = task
+    mine = table.filter(alternatives=alternatives, slope=slope)
+    named = [str(alternatives), f"{slope:g}"]
+    rows = [[*named, "QUEST+", *_cells(mine, 0)]]
+    study, functions = OURS[task]
     frame = store.load(root / study).select(
         "function", "rule", letter="iteration", regret=-pl.col("score")
     )
@@ -212,7 +221,7 @@ def _compare(table: pl.DataFrame, alternatives: int, root: Path) -> list[list[st
         ours = frame.filter(pl.col("function") == function)
         for (rule,), group in ours.group_by("rule", maintain_order=True):
             method = f"`{rule}`, {refraction.CASES[function].surrogate}"
-            rows.append([str(alternatives), method, *_cells(group, RANDOM_TRIALS)])
+            rows.append([*named, method, *_cells(group, RANDOM_TRIALS)])
     return rows
 
 

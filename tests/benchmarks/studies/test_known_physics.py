@@ -17,13 +17,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_physics_are_those_of_the_patients() -> None:
+@pytest.mark.parametrize("slope", [2.0, 5.0])
+def test_physics_are_those_of_the_patients(slope: float) -> None:
     X = torch.rand(20, 3, dtype=torch.double) * 3 - 1
-    patient = RefractionProblem(
-        known_physics.PATIENT_SLOPE, 4, prescription=(0.5, -1.0)
-    )
+    patient = RefractionProblem(slope, 4, prescription=(0.5, -1.0))
     found = known_physics.success_probability(
-        *(X - torch.tensor([0.0, 0.5, -1.0])).numpy().T, alternatives=4
+        *(X - torch.tensor([0.0, 0.5, -1.0])).numpy().T, alternatives=4, slope=slope
     )
     assert np.allclose(found, patient.success_probability(X))
 
@@ -37,8 +36,8 @@ def test_run_and_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         known_physics.run(Namespace(output=tmp_path, seeds=2))
     table = known_physics.store.read_table(tmp_path / "questplus" / "results.parquet")
     assert table is not None
-    assert table.shape == (2 * 2 * 12, 4)
+    assert table.shape == (2 * 3 * 12, 5)
     first, last = (table.filter(letter=n, alternatives=26) for n in (1, 12))
     assert last["regret"].mean() < first["regret"].mean()  # pyright: ignore
     report = known_physics.write_report(tmp_path).read_text()
-    assert "| 26 | QUEST+ |" in report
+    assert "| 26 | 5 | QUEST+ |" in report
