@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 from botorch.exceptions import InputDataError
 from numpy.typing import NDArray
@@ -83,6 +84,20 @@ class Analysis:
         )
         shape = (len(rules), len(self.functions), self.seeds, self.iterations)
         return column.to_numpy().reshape(shape)
+
+    def last_regrets(self, rules: Sequence[str]) -> NDArray[Any]:
+        r"""Mean regrets at the end, on the functions that have results of all rules.
+
+        Args:
+            rules: Some of the rules.
+
+        Returns:
+            A ``rules x functions`` array of means over the seeds.
+        """
+        last = self.frame.filter(pl.col("iteration") == self.iterations)
+        means = last.group_by("rule", "function").agg(pl.col("regret").mean())
+        known = {(rule, function): mean for rule, function, mean in means.iter_rows()}
+        return np.array([[known[r, f] for f in self.functions] for r in rules])
 
     def by_rule(self) -> pl.DataFrame:
         r"""Means over functions and seeds, one row for every rule.

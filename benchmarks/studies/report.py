@@ -15,7 +15,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies import acuity, comparisons, figures, store, variant_report
+from benchmarks.studies import (
+    acuity,
+    comparisons,
+    figures,
+    leaders,
+    store,
+    variant_report,
+)
 from benchmarks.studies.analysis import Analysis, analyze
 from benchmarks.studies.cases import load_hyperparameters
 from benchmarks.studies.definitions import STUDIES
@@ -94,7 +101,7 @@ def _describe_rules(analysis: Analysis, folder: Path) -> list[str]:
         figures.draw_wins(ranking, analysis.rules, folder / "wins.png")
     regret = figures.draw_regret(analysis, folder)
     return [
-        *(_describe_ranking(analysis) if ranking is not None else []),
+        *(_describe_ranking(analysis, ranking) if ranking is not None else []),
         _describe_contexts(analysis, ranking) if ranking is not None else "",
         *acuity.describe(analysis, folder),
         "\n\n".join(["## Regret", *(f"![Regret curves]({name})" for name in regret)]),
@@ -140,7 +147,7 @@ def _quote(names: Sequence[str]) -> str:
     return ", ".join(f"`{show(name)}`" for name in names)
 
 
-def _describe_ranking(analysis: Analysis) -> list[str]:
+def _describe_ranking(analysis: Analysis, ranking: Ranking) -> list[str]:
     compared = len(analysis.functions)
     text = (
         f"## Ranking\n\nOn the functions that all rules have finished, {compared} in "
@@ -162,7 +169,8 @@ def _describe_ranking(analysis: Analysis) -> list[str]:
         "## Pairwise wins\n\nThe fraction of functions on which the rule of a row "
         "beats the rule of a column.\n\n![Matrices of pairwise wins](wins.png)"
     )
-    return [text, _ranking_table(analysis), wins]
+    leading = leaders.describe(analysis, ranking)
+    return [text, _ranking_table(analysis), leading, wins]
 
 
 def _ranking_table(analysis: Analysis) -> str:
