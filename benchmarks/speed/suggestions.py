@@ -8,8 +8,8 @@ import multiprocessing
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from statistics import median
 from pathlib import Path
+from statistics import median
 
 import torch
 from botorch.acquisition import qKnowledgeGradient
