@@ -66,7 +66,8 @@ def ranking(study: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("study", "num_rules"), [("fresh-binary", 7), ("fresh-duels", 5), ("refraction", 6)]
+    ("study", "num_rules"),
+    [("fresh-binary", 7), ("fresh-duels", 5), ("fresh-refraction", 6)],
 )
 def test_scores_beside_the_paper_are_those_of_reports(
     study: str, num_rules: int
@@ -113,9 +114,9 @@ def acuities(study: str, case: str, rule: str) -> dict[str, str]:
 def test_acuities_are_those_of_the_reports() -> None:
     fresh = "fresh-refraction-anywhere-ep"
     lines = README.read_text().splitlines()
-    (center,) = (line for line in lines if "results/refraction/" in line)
+    (center,) = (line for line in lines if "results/fresh-refraction/" in line)
     (anywhere,) = (line for line in lines if f"results/{fresh}/" in line)
-    in_center = acuities("refraction", "slope 5", "ucb-ald")["VA after 260"]
+    in_center = acuities("fresh-refraction", "slope 5", "ucb-ald")["VA after 260"]
     assert re.findall(r"0\.\d+", center) == [in_center, "0.0248"]
     plain = acuities(fresh, "slope 5, power", "ucb99-ald")
     peak = acuities(fresh, "slope 5, peak", "mkg")
