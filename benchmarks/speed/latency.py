@@ -16,14 +16,12 @@ from statistics import median
 from typing import Any
 
 import torch
-from botorch.acquisition.preference import AnalyticExpectedUtilityOfBestOption
 from botorch.fit import fit_gpytorch_mll
 from botorch.models import PairwiseGP
 from botorch.models.pairwise_gp import PairwiseLaplaceMarginalLogLikelihood
-from botorch.optim import optimize_acqf
 
 from benchmarks.speed.data import DIM, duels, index_pairs, performance
-from benchmarks.speed.suggestions import RAW_SAMPLES, RESTARTS, unit_box
+from benchmarks.speed.suggestions import suggest_by_eubo
 from benchmarks.speed.timing import Comparison, measure
 from botorch_binary_context.experiment import (
     Context,
@@ -147,13 +145,7 @@ def compare_experiment(n: int) -> Comparison:
     def theirs() -> None:
         model = PairwiseGP(points, pairs)
         fit_gpytorch_mll(PairwiseLaplaceMarginalLogLikelihood(model.likelihood, model))
-        optimize_acqf(
-            AnalyticExpectedUtilityOfBestOption(model),
-            unit_box(DIM),
-            q=2,
-            num_restarts=RESTARTS,
-            raw_samples=RAW_SAMPLES,
-        )
+        suggest_by_eubo(model)
 
     with tempfile.TemporaryDirectory() as directory:
         ours = median(time_questions(Path(directory) / "journal", n))

@@ -102,7 +102,7 @@ def compare_suggestion(n: int) -> Comparison:
         X, _ = duels(n)
         pairs = index_pairs(n)
         pairwise = PairwiseGP(X.flatten(0, 1), pairs, covar_module=kernel()).eval()
-        theirs.append(measure(partial(_suggest_by_eubo, pairwise)))
+        theirs.append(measure(partial(suggest_by_eubo, pairwise)))
         ours.append(measure(suggester(binary_model(n), "ucb-ald")))
     return Comparison(
         job=f"suggest by ucb-ald after {n} trials",
@@ -113,7 +113,8 @@ def compare_suggestion(n: int) -> Comparison:
     )
 
 
-def _suggest_by_eubo(model: PairwiseGP) -> None:
+def suggest_by_eubo(model: PairwiseGP) -> None:
+    """BoTorch's next duel: the pair with the highest expected value of the better."""
     optimize_acqf(
         AnalyticExpectedUtilityOfBestOption(model),
         unit_box(DIM),
