@@ -147,7 +147,7 @@ def test_letters_that_a_peak_saves_are_those_of_the_report() -> None:
 
 
 def test_times_of_rules_are_those_of_the_speed_table() -> None:
-    """The claims of the page of rules: ``cjes`` and ``mkg`` take three times the time."""
+    """The page of rules says that ``cjes`` and ``mkg`` take three times as long."""
     page = (README.parent / "docs" / "api" / "rules.md").read_text(encoding="utf-8")
     measured = (README.parent / "benchmarks/results/speed.md").read_text()
     times = {
