@@ -102,7 +102,14 @@ from botorch_binary_context.models import (
 )
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.optima import OptimumDraws, draw_optima
-from botorch_binary_context.peaks import PeakKernel, PeakMean, Peaks
+from botorch_binary_context.peaks import (
+    BLUR,
+    PeakKernel,
+    PeakLaw,
+    PeakMean,
+    Peaks,
+    ThresholdPeaks,
+)
 from botorch_binary_context.posteriors import (
     AveragedPosterior,
     ClassProbability,
@@ -144,6 +151,7 @@ __all__ = [
     "AveragedGP",
     "AveragedPosterior",
     "BINARY_RULES",
+    "BLUR",
     "Band",
     "BernoulliMutualInformation",
     "BestOfGP",
@@ -193,6 +201,7 @@ __all__ = [
     "OneShotContextualBinaryKnowledgeGradient",
     "OptimumDraws",
     "PeakKernel",
+    "PeakLaw",
     "PeakMean",
     "Peaks",
     "PopulationMean",
@@ -217,6 +226,7 @@ __all__ = [
     "SubjectKernel",
     "TargetedInformation",
     "ThresholdMap",
+    "ThresholdPeaks",
     "TiesLikelihood",
     "TrialSpace",
     "VALUE",

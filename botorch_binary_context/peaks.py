@@ -10,12 +10,16 @@ peaks as its lengthscale allows. The functions
 have one peak each, at ``c``, and fall slowly far from it. With ``c`` uniform in the box
 their mean and covariance define a Gaussian process that expects one peak at an unknown
 place. A stationary kernel added to it allows for other functions.
+
+Where it is known by how much a peak moves thresholds, as for the blur of lenses, a
+:class:`PeakLaw` says so, and the functions are steeper for steeper observers.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,8 +30,43 @@ from torch import Tensor
 from torch.nn import Module
 
 from botorch_binary_context.context import take_columns
+from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.numerics.covariance import register_evaluation
 from botorch_binary_context.numerics.distances import squared_distance
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not 0.0 < value < math.inf:
+        raise InputDataError(
+            f"Expected ``{name}`` to be positive and finite, but got {value}."
+        )
+
+
+@dataclass(frozen=True)
+class PeakLaw:
+    r"""How a threshold rises with the distance ``d`` from the best setting.
+
+    By ``rise log10(1 + d² / width²)``, in units of the context.
+
+    Example:
+        >>> PeakLaw(rise=6.0, width=0.5)  # thresholds in dB, a notch in octaves
+
+    Attributes:
+        rise: By how much in all, whenever ``1 + d² / width²`` grows tenfold.
+        width: The distance at which it is ``0.3 rise``, in units of the parameters.
+    """
+
+    rise: float
+    width: float
+
+    def __post_init__(self) -> None:
+        _check_positive("rise", self.rise)
+        _check_positive("width", self.width)
+
+
+#: Of lenses in diopters and letters in logMAR: decimal acuity falls as
+#: ``1 / (1 + blur²)`` [Blendowske2015]_.
+BLUR = PeakLaw(rise=1.0, width=1.0)
 
 
 class Peaks(Module):
@@ -53,11 +92,8 @@ class Peaks(Module):
                 "Expected ``centers`` to have shape ``J x k``, at least one of one "
                 f"column, but got {list(centers.shape)}."
             )
-        for name, value in (("height", height), ("width", width)):
-            if not 0.0 < value < math.inf:
-                raise InputDataError(
-                    f"Expected ``{name}`` to be positive and finite, but got {value}."
-                )
+        _check_positive("height", height)
+        _check_positive("width", width)
         self.height = float(height)
         self.width = float(width)
         self.register_buffer("centers", centers)
@@ -74,6 +110,45 @@ class Peaks(Module):
         centers = self.centers.to(X) / self.width
         squared = squared_distance(X / self.width, centers)
         return -self.height * torch.log1p(squared)
+
+
+class ThresholdPeaks(Peaks):
+    r"""Peaks that move thresholds by known amounts: ``a`` times as high.
+
+    The slope ``a`` along the context is that of a mean, so it is learned only once.
+
+    Example:
+        >>> mean = LinearContextMean([0], slope=6.0)
+        >>> peaks = ThresholdPeaks(torch.rand(64, 2), mean, height=0.3)
+    """
+
+    def __init__(
+        self,
+        centers: Tensor,
+        mean: LinearContextMean,
+        height: float = 1.0,
+        width: float = 0.2,
+    ) -> None:
+        r"""
+        Args:
+            centers: Where the peaks are, ``J x k``.
+            mean: The mean with the slope along one context.
+            height: How much the threshold varies, in units of the context.
+            width: How wide the peaks are.
+        """
+        super().__init__(centers, height, width)
+        self.context_mean = mean
+
+    def forward(self, X: Tensor) -> Tensor:
+        r"""The values of all functions.
+
+        Args:
+            X: A ``... x batch_shape x q x k`` tensor.
+
+        Returns:
+            A ``... x batch_shape x q x J`` tensor.
+        """
+        return self.context_mean.slope.unsqueeze(-2) * super().forward(X)
 
 
 class PeakKernel(Kernel):

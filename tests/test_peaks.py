@@ -12,7 +12,14 @@ from botorch.exceptions import InputDataError
 from scipy.integrate import quad
 from torch import Tensor
 
-from botorch_binary_context import ContextSpace, psychometric_gp, suggest
+from botorch_binary_context import (
+    ApproximateMarginalLogLikelihood,
+    ContextSpace,
+    draw_hyperparameters,
+    population_prior,
+    psychometric_gp,
+    suggest,
+)
 from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models.defaults import (
     OUTPUTSCALE,
@@ -21,9 +28,16 @@ from botorch_binary_context.models.defaults import (
     PEAK_WIDTH,
 )
 from botorch_binary_context.numerics.covariance import covariance, variance
-from botorch_binary_context.peaks import PeakKernel, PeakMean, Peaks
+from botorch_binary_context.peaks import (
+    BLUR,
+    PeakKernel,
+    PeakLaw,
+    PeakMean,
+    Peaks,
+    ThresholdPeaks,
+)
 from botorch_binary_context.problems import POWER_VECTOR
-from botorch_binary_context.problems.refraction import blur
+from botorch_binary_context.problems.refraction import blur, visual_acuity
 from tests.derivatives import finite_difference, jacobian
 from tests.devices import RequireDevice
 from tests.tensors import double, uniform
@@ -197,3 +211,163 @@ class TestPsychometricModel:
         X = uniform(1, 3)
         with pytest.raises(InputDataError, match="``shape`` to be one of any, peak"):
             psychometric_gp(X, X[:, :1].round(), lens_space(), shape="round")
+
+
+def examined_lenses(
+    batch: tuple[int, ...], shape: str | PeakLaw = BLUR, seed: int = 0
+) -> Any:
+    """A model of patients who were shown eight letters each."""
+    space = lens_space()
+    width = space.bounds[1] - space.bounds[0]
+    X = space.bounds[0] + width * uniform(*batch, 8, 3, seed=seed)
+    Y = (X[..., 1:2] > 0.5).double()
+    return psychometric_gp(
+        X, Y, space, 1 / 26, combinations=POWER_VECTOR, shape=shape
+    )
+
+
+class TestLawOfBlur:
+    """Lenses in diopters and letters in logMAR, from -1 to 2."""
+
+    unit_of_context = 1.5  # half the range
+
+    def test_functions_are_acuities_times_the_slope(self) -> None:
+        model = examined_lenses((3,))
+        slopes = double([2.0, 5.0, 8.0])
+        model.mean_module.base_mean.slope = (slopes * self.unit_of_context)[:, None]
+        rows = model.input_transform(model.train_inputs[0])
+        found = model.mean_module.peaks(rows[..., [0, 2]])  # patients x letters x J
+        corner = lens_space().at_reference(double([[0.0, 0.0]]))
+        centers = corner.repeat(found.shape[-1], 1)
+        centers = model.input_transform(centers)
+        centers[:, [0, 2]] = model.mean_module.peaks.centers
+        centers = model.input_transform.untransform(centers)[:, [0, 2]]
+        lenses = model.train_inputs[0][..., [0, 2]].unsqueeze(-2)
+        acuity = visual_acuity(lenses - centers)
+        torch.testing.assert_close(found, -slopes[:, None, None] * acuity)
+
+    def test_prior_of_lenses(self) -> None:
+        """Moments over many prescriptions, by their acuity."""
+        space = lens_space()
+        lenses = double([[0.0, 0.0], [3.0, 0.0], [-1.0, 2.0]])
+        model = psychometric_gp(
+            space.bounds[:0],
+            space.bounds[:0, :1],
+            space,
+            combinations=POWER_VECTOR,
+            shape=BLUR,
+        )
+        slope = model.mean_module.base_mean.slope.item() / self.unit_of_context
+        needed = 8 * uniform(4000, 2, seed=3) - 4
+        drawn = -slope * visual_acuity(lenses.unsqueeze(1) - needed)
+        rows = model.input_transform(space.at_reference(lenses))[:, [0, 2]]
+        peaks = model.mean_module.peaks
+        mean = PeakMean(peaks)(rows)
+        torch.testing.assert_close(mean, drawn.mean(dim=-1), rtol=0, atol=0.1)
+        found = covariance(PeakKernel(peaks), rows, rows)
+        torch.testing.assert_close(found, torch.cov(drawn), rtol=0.1, atol=0.1)
+
+    def test_slope_is_learned_once(self) -> None:
+        """Its gradient is that of the mean and of the heights together."""
+        model = examined_lenses(())
+        mean = model.mean_module.base_mean
+        names = [name for name, _ in model.named_parameters() if "slope" in name]
+        assert len(names) == 1
+        mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
+
+        def evidence(raw: Tensor) -> Tensor:
+            model.train()
+            with torch.no_grad():
+                mean.raw_slope.copy_(raw.reshape(1))
+            return mll(model(*model.train_inputs), model.train_targets).reshape(1)
+
+        raw = mean.raw_slope.detach().clone()
+        (found,) = torch.autograd.grad(evidence(raw).sum(), mean.raw_slope)
+        expected = finite_difference(lambda x: evidence(x).detach(), raw)
+        torch.testing.assert_close(found, expected.flatten(), rtol=1e-5, atol=1e-8)
+
+    def test_batch_is_as_single_models(self) -> None:
+        batch = examined_lenses((2,))
+        all_X, all_Y = batch.train_inputs[0], batch.train_targets.unsqueeze(-1)
+        batch.mean_module.base_mean.slope = double([[4.0], [9.0]])
+        points = lens_space().at_reference(uniform(3, 2))
+        whole = batch.posterior(points).mean
+        for i, slope in enumerate([4.0, 9.0]):
+            single = psychometric_gp(
+                all_X[i],
+                all_Y[i],
+                lens_space(),
+                1 / 26,
+                combinations=POWER_VECTOR,
+                shape=BLUR,
+            )
+            mean: Any = single.mean_module
+            mean.base_mean.slope = slope
+            torch.testing.assert_close(single.posterior(points).mean, whole[i])
+
+    @pytest.mark.parametrize("rule", ["ucb99-ald", "ts-ald", "mkg", "cjes"])
+    def test_rules_suggest_trials_within_the_bounds(self, rule: str) -> None:
+        space = lens_space()
+        trial = suggest(examined_lenses((2,)), space, rule, seed=0)
+        assert trial.shape == (2, 1, 3)
+        assert not trial.requires_grad
+        assert ((trial >= space.bounds[0]) & (trial <= space.bounds[1])).all()
+
+    def test_population_has_one_slope(self) -> None:
+        earlier = [examined_lenses((), seed=seed) for seed in (0, 2, 4)]
+        model = population_prior(earlier, mean_function=True).apply(
+            examined_lenses((), seed=6)
+        )
+        base: Any = model.mean_module.base
+        assert base.base_mean is base.peaks.context_mean
+        assert model.posterior(lens_space().bounds).mean.isfinite().all()
+
+    def test_every_draw_of_hyperparameters_has_its_own_heights(self) -> None:
+        model = examined_lenses(())
+        draws: Any = draw_hyperparameters(model, 3)
+        slopes = draws.mean_module.base_mean.slope  # draws x 1
+        assert slopes.flatten().unique().numel() > 1
+        X = uniform(4, 2)
+        expected = model.mean_module.peaks(X) / model.mean_module.base_mean.slope
+        found = draws.mean_module.peaks(X) / slopes.unsqueeze(-1)
+        torch.testing.assert_close(found, expected.expand(3, -1, -1))
+        points = lens_space().at_reference(X)
+        assert draws.posterior(points).mean.shape == (3, 4, 1)
+
+    def test_without_parameters(self) -> None:
+        space = ContextSpace(double([[-1.0], [2.0]]), [0], [0.5])
+        X = double([[0.0], [1.0]])
+        models = [
+            psychometric_gp(X, double([[0.0], [1.0]]), space, shape=shape)
+            for shape in ("any", BLUR)
+        ]
+        torch.testing.assert_close(*[m.posterior(X).mean for m in models])
+
+    def test_needs_a_unit_of_distances(self) -> None:
+        X = uniform(1, 3)
+        with pytest.raises(InputDataError, match="``combinations`` of the parameters"):
+            psychometric_gp(X, X[:, :1].round(), lens_space(), shape=BLUR)
+
+    def test_needs_one_context(self) -> None:
+        bounds = double([[-4.0, -1.0, 0.0], [4.0, 2.0, 1.0]])
+        space = ContextSpace(bounds, [1, 2], [0.5, 0.5])
+        X = uniform(1, 3)
+        with pytest.raises(InputDataError, match="one context.* but it has 2"):
+            psychometric_gp(X, X[:, :1].round(), space, shape=BLUR)
+
+
+@pytest.mark.parametrize(
+    ("rise", "width", "name"), [(0.0, 1.0, "rise"), (1.0, math.inf, "width")]
+)
+def test_refuses_wrong_laws(rise: float, width: float, name: str) -> None:
+    with pytest.raises(InputDataError, match=f"``{name}`` to be positive"):
+        PeakLaw(rise, width)
+
+
+def test_threshold_peaks_keep_device_and_precision() -> None:
+    mean = LinearContextMean([0], slope=3.0)
+    with RequireDevice():
+        peaks = ThresholdPeaks(uniform(16, 2).float(), mean)
+        values = peaks(uniform(3, 2).float())
+    assert values.dtype == torch.float32
+    torch.testing.assert_close(values, 3.0 * Peaks.forward(peaks, uniform(3, 2)).float())

@@ -33,6 +33,7 @@ from botorch_binary_context.models.defaults import (
     psychometric_covar_module,
 )
 from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.peaks import BLUR, PeakLaw
 from botorch_binary_context.problems import POWER_VECTOR, RefractionProblem
 
 # Models of increasing care, each as a function of the trials, their outcomes, the
@@ -126,6 +127,13 @@ def with_a_peak(
     return _with_inference(X, Y, problem, ExpectationPropagation(), "peak")
 
 
+def with_the_law_of_blur(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryGP:
+    r"""The same, knowing how blur raises thresholds."""
+    return _with_inference(X, Y, problem, ExpectationPropagation(), BLUR)
+
+
 def with_a_peak_alone(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
 ) -> BinaryGP:
@@ -139,7 +147,7 @@ def _with_inference(
     Y: Tensor,
     problem: RefractionProblem,
     inference: Inference,
-    shape: str = "any",
+    shape: str | PeakLaw = "any",
 ) -> BinaryGP:
     return psychometric_gp(
         X,
@@ -239,6 +247,11 @@ PEAKS = {
     ),
     "power": SURROGATES["power"],
     "peak": PatientModel("`power`, expecting one best lens", with_a_peak, True),
+    "blur": PatientModel(
+        "`peak`, knowing how blur raises thresholds (`shape=BLUR`)",
+        with_the_law_of_blur,
+        True,
+    ),
 }
 #: Power vectors by expectation propagation, with few alternatives to choose from.
 ALTERNATIVES = {
@@ -252,6 +265,7 @@ ALTERNATIVES = {
     for suffix, surrogate, make in (
         ("", "`power`", with_expectation_propagation),
         (", peak", "`peak`", with_a_peak),
+        (", blur", "`blur`", with_the_law_of_blur),
     )
 }
 TABLES = (PEAKS, ALTERNATIVES, INFERENCES, SURROGATES)

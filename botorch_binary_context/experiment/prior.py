@@ -4,12 +4,15 @@ The prior of an experiment's performance: a kernel and a mean with their priors.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from gpytorch.kernels import Kernel, MaternKernel, RBFKernel
 from gpytorch.means import Mean, ZeroMean
 from torch import Tensor
 from torch.nn import ModuleDict
 
+from botorch_binary_context.experiment.blur import law_of_blur
 from botorch_binary_context.experiment.coordinates import predicting_coordinates
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.kernels import (
@@ -27,6 +30,7 @@ from botorch_binary_context.models.defaults import (
     binary_covar_module,
     default_covar_module,
     draw_peaks,
+    draw_threshold_peaks,
     drifting_covar_module,
     general_covar_module,
     psychometric_covar_module,
@@ -59,17 +63,10 @@ def make_prior(settings: Settings, batch_shape: torch.Size = SINGLE) -> ModuleDi
         kernel: Kernel = _without_contexts(settings, batch_shape)
     elif settings.kernel == "product":
         kernel = _product(settings, batch_shape)
+    elif settings.kernel == "multiplicative":
+        kernel = _multiplicative(settings, batch_shape)
     else:
-        peaks = _expected_peaks(settings)
-        additive = _additive(settings, batch_shape, peaks)
-        kernel = additive
-        if settings.kernel == "multiplicative":
-            contexts = additive.context_dims
-            kernel = MultiplicativeContextKernel(additive.base_kernel, contexts)
-        else:
-            mean = _context_mean(settings, additive, batch_shape)
-            if peaks is not None:
-                mean = PeakMean(peaks, mean, _parameter_columns(settings))
+        kernel, mean = _additive_and_mean(settings, batch_shape)
     if settings.drift is not None:
         kernel = drifting_covar_module(kernel, settings.drift, batch_shape)
     return ModuleDict({"covariance": kernel, "mean": mean}).to(dtype=torch.float64)
@@ -85,6 +82,25 @@ def _without_contexts(settings: Settings, batch_shape: torch.Size) -> Kernel:
     smooth = pooled_covar_module(columns, RBFKernel, lengthscale, batch_shape)
     kernel = general_covar_module(smooth)
     return add_offset(kernel) if sees_offset else kernel
+
+
+def _multiplicative(settings: Settings, batch_shape: torch.Size) -> Kernel:
+    additive = _additive(settings, batch_shape, None)
+    return MultiplicativeContextKernel(additive.base_kernel, additive.context_dims)
+
+
+def _additive_and_mean(
+    settings: Settings, batch_shape: torch.Size
+) -> tuple[Kernel, Mean]:
+    """The kernel, and the mean that knows what contexts do and where peaks may be."""
+    mean = _context_mean(settings, batch_shape)
+    peaks = _expected_peaks(settings, mean)
+    kernel = _additive(settings, batch_shape, peaks)
+    if any(context.harder is None for context in settings.space.contexts):
+        allow_either_sign(kernel)
+    if peaks is not None:
+        mean = PeakMean(peaks, mean, _parameter_columns(settings))
+    return kernel, mean
 
 
 def _additive(
@@ -108,9 +124,9 @@ def _expected_slopes(settings: Settings) -> SlopePrior:
     return WIDE_SLOPES if settings.priors == "wide" else SLOPES
 
 
-def _expected_peaks(settings: Settings) -> Peaks | None:
+def _expected_peaks(settings: Settings, mean: Any) -> Peaks | None:
     """Where the one peak may be, if one is expected, in the model's coordinates."""
-    if settings.priors != "peak":
+    if settings.priors not in ("peak", "blur"):
         return None
     space = settings.encoder().context_space
     coordinates = predicting_coordinates(settings)
@@ -121,7 +137,10 @@ def _expected_peaks(settings: Settings) -> Peaks | None:
         rows = rows if coordinates is None else coordinates(rows)
         return rows[..., columns.start : columns.stop]
 
-    return draw_peaks(space.parameter_bounds, transform)
+    bounds = space.parameter_bounds
+    if settings.priors == "peak":
+        return draw_peaks(bounds, transform)
+    return draw_threshold_peaks(bounds, transform, law_of_blur(settings), mean)
 
 
 def _parameter_columns(settings: Settings) -> range:
@@ -129,14 +148,10 @@ def _parameter_columns(settings: Settings) -> range:
     return range(first, first + settings.encoder().columns.num_columns)
 
 
-def _context_mean(
-    settings: Settings, kernel: AdditiveContextKernel, batch_shape: torch.Size
-) -> Mean:
+def _context_mean(settings: Settings, batch_shape: torch.Size) -> Mean:
     """The slopes of contexts that are known to make tests easier or harder."""
     contexts = settings.space.contexts
     known = [i for i, c in enumerate(contexts) if c.harder is not None]
-    if len(known) < len(contexts):
-        allow_either_sign(kernel)
     if not known:
         return ZeroMean()
     # The encoder turns contexts so that tests become easier as their columns rise.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,9 @@ class Settings:
             including every category; "wide" (the default without parameters) is like
             "pooled", but with an additive kernel also allows for psychometric functions
             much flatter or steeper than usual; "peak" is like "pooled", but expects one
-            best setting, with performance falling on all sides of it.
+            best setting, with performance falling on all sides of it; "blur" is like
+            "peak" for a lens in diopters and letters whose size is in logMAR or on a
+            log scale, and knows how blur makes letters harder to read.
         stop: When to stop; None to leave that to the experimenter.
         goal: What the parameters should be good at; None for the reference context.
         catch_rate: The share of catch trials, at most a half.
@@ -295,10 +297,12 @@ PARAMETER_TYPES: dict[str, Any] = {
 
 
 def _to_table(value: Any) -> Any:
-    """The keys of a dataclass that are not None; None stays."""
+    """The keys of a dataclass, without those that are None by default; None stays."""
     if value is None:
         return None
-    return {key: item for key, item in asdict(value).items() if item is not None}
+    absent = {f.name for f in fields(value) if f.default in (None, MISSING)}
+    items = asdict(value).items()
+    return {key: item for key, item in items if item is not None or key not in absent}
 
 
 def _parameter_dict(parameter: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment.angles import Periodic
+from botorch_binary_context.experiment.blur import check_blur
 from botorch_binary_context.experiment.drift import check_drift
 from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.goal import (
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from botorch_binary_context.experiment.settings import Settings
 
 KERNELS = ("additive", "multiplicative", "product")
-PRIORS = ("pooled", "separate", "wide", "peak")
+PRIORS = ("pooled", "separate", "wide", "peak", "blur")
 #: The ways of inference by their names.
 INFERENCES: dict[str, type[Inference]] = {
     "expectation propagation": ExpectationPropagation,
@@ -171,19 +172,21 @@ def _check_rule(settings: Settings) -> None:
 def _check_priors(settings: Settings) -> None:
     choose(dict.fromkeys(PRIORS), settings.priors, "priors")
     circles = [p.name for p in settings.space.parameters if isinstance(p, Periodic)]
-    if circles and settings.priors in ("separate", "peak"):
+    if circles and settings.priors in ("separate", "peak", "blur"):
         raise InputDataError(
             "Expected ``priors`` to be 'pooled' with periodic parameters, but got "
             f"{quote(settings.priors)} with {', '.join(circles)}."
         )
-    if settings.priors != "peak":
+    if settings.priors not in ("peak", "blur"):
         return
     if not settings.space.parameters or settings.kernel != "additive":
         raise UnsupportedError(
-            "Expected ``priors`` to be 'peak' only with parameters and an additive "
-            f"kernel, but got the kernel {quote(settings.kernel)} and "
+            f"Expected ``priors`` to be {settings.priors!r} only with parameters and "
+            f"an additive kernel, but got the kernel {quote(settings.kernel)} and "
             f"{len(settings.space.parameters)} parameters."
         )
+    if settings.priors == "blur":
+        check_blur(settings)
 
 
 def _check_kernel(settings: Settings) -> None:

@@ -43,10 +43,14 @@ class CombineParameters(InputTransform):
     Example:
         >>> # The spherical equivalent S + C / 2, and the rest of the cylinder.
         >>> transform = CombineParameters(space, [[1.0, 0.5], [0.0, 0.5]])
+
+    Attributes:
+        unit: ``w``, in the parameters' own units.
     """
 
     center: Tensor
     weights: Tensor
+    unit: Tensor
 
     def __init__(
         self, space: ContextSpace, combinations: Tensor | Sequence[Sequence[float]]
@@ -72,6 +76,7 @@ class CombineParameters(InputTransform):
         weights[index.unsqueeze(-1), index] = blocks
         self.register_buffer("center", space.bounds.mean(dim=0))
         self.register_buffer("weights", weights)
+        self.register_buffer("unit", width, persistent=False)
 
     def transform(self, X: Tensor) -> Tensor:
         r"""The coordinates of trials.

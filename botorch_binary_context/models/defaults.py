@@ -31,7 +31,12 @@ from botorch_binary_context.kernels import (
     MultiplicativeContextKernel,
 )
 from botorch_binary_context.means import LinearContextMean
-from botorch_binary_context.peaks import PeakKernel, Peaks
+from botorch_binary_context.peaks import (
+    PeakKernel,
+    PeakLaw,
+    Peaks,
+    ThresholdPeaks,
+)
 
 
 @dataclass(frozen=True)
@@ -205,11 +210,33 @@ def draw_peaks(bounds: Tensor, transform: Callable[[Tensor], Tensor]) -> Peaks:
         bounds: The ``2 x k`` box of the parameters.
         transform: Maps ``n x k`` parameters to the coordinates of the model.
     """
+    width = PEAK_WIDTH * math.sqrt(bounds.shape[-1] / 2)
+    return Peaks(_draw_centers(bounds, transform), PEAK_HEIGHT, width)
+
+
+def draw_threshold_peaks(
+    bounds: Tensor,
+    transform: Callable[[Tensor], Tensor],
+    law: PeakLaw,
+    mean: LinearContextMean,
+) -> ThresholdPeaks:
+    r""":func:`draw_peaks` that move thresholds by known amounts.
+
+    Args:
+        bounds: The ``2 x k`` box of the parameters.
+        transform: Maps ``n x k`` parameters to the coordinates of the model.
+        law: How thresholds rise, in the coordinates of the model.
+        mean: The mean with the slope along the context.
+    """
+    centers = _draw_centers(bounds, transform)
+    return ThresholdPeaks(centers, mean, law.rise / math.log(10), law.width)
+
+
+def _draw_centers(bounds: Tensor, transform: Callable[[Tensor], Tensor]) -> Tensor:
+    """Places that cover a box, in the coordinates of the model."""
     dim = bounds.shape[-1]
     number = FEWEST_PEAKS * 2 ** min(dim - 1, MOST_DOUBLINGS)
-    points = draw_sobol_samples(bounds, n=number, q=1, seed=0).squeeze(-2)
-    width = PEAK_WIDTH * math.sqrt(dim / 2)
-    return Peaks(transform(points), PEAK_HEIGHT, width)
+    return transform(draw_sobol_samples(bounds, n=number, q=1, seed=0).squeeze(-2))
 
 
 def psychometric_covar_module(

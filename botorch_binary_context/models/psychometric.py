@@ -12,6 +12,7 @@ they assume.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from botorch.exceptions import InputDataError
 from botorch.exceptions.errors import BotorchTensorDimensionError
@@ -22,6 +23,7 @@ from botorch_binary_context.context import ContextSpace
 from botorch_binary_context.errors import quote
 from botorch_binary_context.inference import Inference
 from botorch_binary_context.likelihoods import OutcomeLikelihood, ProbitLikelihood
+from botorch_binary_context.means import LinearContextMean
 from botorch_binary_context.models.binary_gp import BinaryGP
 from botorch_binary_context.models.coordinates import (
     CombineParameters,
@@ -29,11 +31,12 @@ from botorch_binary_context.models.coordinates import (
 )
 from botorch_binary_context.models.defaults import (
     draw_peaks,
+    draw_threshold_peaks,
     psychometric_covar_module,
     slope_mean,
     varying_slope_covar_module,
 )
-from botorch_binary_context.peaks import PeakMean
+from botorch_binary_context.peaks import PeakLaw, PeakMean, Peaks
 
 _KERNELS = {
     "constant": psychometric_covar_module,
@@ -54,7 +57,7 @@ def psychometric_gp(
     inference: Inference | None = None,
     slope: str = "constant",
     likelihood: OutcomeLikelihood | None = None,
-    shape: str = "any",
+    shape: str | PeakLaw = "any",
 ) -> BinaryGP:
     r"""A model of a psychometric function that the parameters shift.
 
@@ -89,7 +92,10 @@ def psychometric_gp(
         likelihood: Another likelihood, such as a ``RatingLikelihood``, instead of
             pass/fail outcomes with the two rates.
         shape: "any", or "peak" if there is one best setting and performance falls on
-            all sides of it, as with a lens: far fewer trials find it.
+            all sides of it, as with a lens: far fewer trials find it. Or the law by
+            which the threshold rises around the best setting, in the units of the
+            context and of the ``combinations``, such as
+            :data:`~botorch_binary_context.BLUR`.
 
     Returns:
         The model, with a set of hyperparameters for each element of the batch.
@@ -100,21 +106,19 @@ def psychometric_gp(
     """
     _check_space(space, train_X)
     _check_choice("slope", slope, _KERNELS)
-    _check_choice("shape", shape, SHAPES)
+    _check_shape(shape, space, combinations)
     batch_shape = train_X.shape[:-2]
     context_dims = space.context_dims
-    mean: Mean = slope_mean(context_dims, harder, batch_shape)
+    context_mean = slope_mean(context_dims, harder, batch_shape)
+    mean: Mean = context_mean
     coordinates = (
         center_contexts(space)
         if combinations is None
         else CombineParameters(space, combinations)
     )
     peaks = None
-    if shape == "peak" and space.parameter_dims:
-        peaks = draw_peaks(
-            space.parameter_bounds,
-            lambda x: space.parameters(coordinates(space.at_reference(x))),
-        )
+    if shape != "any" and space.parameter_dims:
+        peaks = _expect_peaks(shape, space, coordinates, context_mean)
         mean = PeakMean(peaks, mean, space.parameter_dims)
     kernel = _KERNELS[slope](space.dim, context_dims, batch_shape, peaks)
     if likelihood is None:
@@ -128,6 +132,45 @@ def psychometric_gp(
         input_transform=coordinates,
         inference=inference,
     )
+
+
+def _expect_peaks(
+    shape: str | PeakLaw,
+    space: ContextSpace,
+    coordinates: Any,
+    mean: LinearContextMean,
+) -> Peaks:
+    """Where the one peak may be, in the coordinates of the model."""
+
+    def transform(points: Tensor) -> Tensor:
+        return space.parameters(coordinates(space.at_reference(points)))
+
+    bounds = space.parameter_bounds
+    if not isinstance(shape, PeakLaw):
+        return draw_peaks(bounds, transform)
+    smallest, largest = space.context_bounds.squeeze(-1).tolist()
+    law = PeakLaw(
+        rise=shape.rise * 2 / (largest - smallest),
+        width=shape.width / float(coordinates.unit),
+    )
+    return draw_threshold_peaks(bounds, transform, law, mean)
+
+
+def _check_shape(
+    shape: str | PeakLaw, space: ContextSpace, combinations: object
+) -> None:
+    if not isinstance(shape, PeakLaw):
+        _check_choice("shape", shape, SHAPES)
+    elif space.num_contexts != 1:
+        raise InputDataError(
+            "Expected ``space`` to have one context, whose threshold the law of "
+            f"``shape`` is about, but it has {space.num_contexts}."
+        )
+    elif combinations is None and space.parameter_dims:
+        raise InputDataError(
+            "Expected ``combinations`` of the parameters, in whose unit the law of "
+            "``shape`` measures distances, but got None."
+        )
 
 
 def _check_choice(name: str, value: str, known: Iterable[str]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -239,7 +240,8 @@ def _same(kernel: SameKernel, options: FeatureOptions) -> Features:
 
 
 def _peaks(kernel: PeakKernel, options: FeatureOptions) -> Features:
-    return ComputedFeatures(kernel.features, kernel.num_features)
+    fixed = deepcopy(kernel).requires_grad_(False)
+    return ComputedFeatures(fixed.features, fixed.num_features)
 
 
 # Kernels with exact features: few on their own, but many in products.

@@ -87,6 +87,13 @@ class TestPowerVector:
         torch.testing.assert_close(found.amax(dim=0), high, atol=2e-3, rtol=0)
 
 
+def test_no_step_is_kept_in_settings() -> None:
+    """A step that is None, which is not the default, is none when opened again."""
+    lens = Lens("right", (-6, 6), (-4, 0), cylinder_step=None, axis_step=None)
+    settings = Settings(NamedSpace([lens], [SIZE]))
+    assert Settings.from_dict(settings.to_dict()) == settings
+
+
 class TestLens:
     def test_parts_have_the_names_and_steps_of_a_lens(self) -> None:
         assert [part.name for part in SPACE.parts] == list(values(0, 0, 0))
