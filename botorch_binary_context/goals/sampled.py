@@ -22,7 +22,7 @@ from botorch_binary_context.goals.base import (
     read_contexts,
     success_likelihood,
 )
-from botorch_binary_context.goals.linear import contest_rows
+from botorch_binary_context.goals.linear import LinearGoal, contest_rows
 from botorch_binary_context.likelihoods import OutcomeLikelihood
 from botorch_binary_context.models.latent_gp import LatentGP
 
@@ -112,6 +112,23 @@ def expected_slopes(goal: Goal, model: LatentGP, rows: Tensor) -> Tensor:
         total = goal.combine(values, model).sum()
         (slopes,) = torch.autograd.grad(total, values)
     return slopes.mean(dim=0)
+
+
+def latent_weights(goal: Goal, model: LatentGP, rows: Tensor) -> Tensor:
+    r"""How much each latent value counts in a goal, exactly or on average.
+
+    Args:
+        goal: The goal.
+        model: The model.
+        rows: The rows of the goal, ``t x batch_shape x K x d``.
+
+    Returns:
+        A ``t x batch_shape x K`` tensor: the weights of a linear goal, and the expected
+        slopes of any other.
+    """
+    if isinstance(goal, LinearGoal):
+        return rows.new_tensor(goal.functional.weights).expand(rows.shape[:-1])
+    return expected_slopes(goal, model, rows)
 
 
 class SampledGoal(Goal):

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from botorch_binary_context.acquisition.analytic import BernoulliMutualInformation
 from botorch_binary_context.acquisition.targeted import TargetedInformation
-from botorch_binary_context.goals import LinearGoal
-from botorch_binary_context.goals.sampled import expected_slopes
+from botorch_binary_context.goals.sampled import latent_weights
 from botorch_binary_context.numerics.optim import SearchOptions
 from botorch_binary_context.rules.base import Selection
 
@@ -47,14 +46,13 @@ def most_targeted(selection: Selection, parameters: Tensor) -> Tensor:
         return at_random(selection, parameters)
     goal = selection.target
     model = selection.model
-    rows = goal.rows(selection.space, parameters)  # batch_shape x num_rows x K x d
-    if isinstance(goal, LinearGoal):
-        weights = rows.new_tensor(goal.functional.weights).expand(rows.shape[:-1])
-    else:
-        weights = expected_slopes(goal, model, rows.movedim(-3, 0)).movedim(0, -2)
+    # A trial has ``q`` sides; of each the goal looks at ``K`` rows.
+    rows = goal.rows(selection.space, parameters.movedim(-2, 0))  # q x b x K x d
+    weights = latent_weights(goal, model, rows).movedim(0, -2)  # b x q x K
     sides = rows.new_tensor(model.functional.weights).unsqueeze(-1)
+    target = rows.movedim(0, -3).flatten(-3, -2)
     weights = (sides * weights).flatten(-2)
-    score = TargetedInformation(model, rows.flatten(-3, -2), weights=weights).evaluate
+    score = TargetedInformation(model, target, weights=weights).evaluate
     return selection.maximize_context(score, parameters, _context_search(selection))
 
 

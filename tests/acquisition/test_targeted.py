@@ -21,8 +21,11 @@ from botorch_binary_context.acquisition import (
     BernoulliMutualInformation,
     TargetedInformation,
 )
-from botorch_binary_context.goals import ContextAverage, Goal, WorstContext
+from botorch_binary_context.goals import AtContext, ContextAverage, Goal, WorstContext
 from botorch_binary_context.models.latent_gp import LatentGP
+from botorch_binary_context.numerics.optim import SearchOptions
+from botorch_binary_context.rules.base import Selection
+from botorch_binary_context.rules.contexts import most_targeted
 from tests.tensors import double, uniform
 
 SPACE = ContextSpace(double([[-1, 0, 0], [1, 1, 1]]), [0], [0.3])
@@ -218,3 +221,22 @@ def _probit(model: LatentGP, mean: Tensor, variance: Tensor, rho: Tensor) -> flo
     noise = 1 + variance - explained
     information = model.likelihood.mutual_information
     return float(information(mean / noise.sqrt(), explained / noise))  # pyright: ignore
+
+
+def test_each_element_of_a_batch_has_a_context_to_be_good_in() -> None:
+    """Two duels, each with a context of its own, as one after the other."""
+    X = uniform(2, 8, 2, 3, seed=8) * double([2, 1, 1]) - double([1, 0, 0])
+    X[..., 0] = X[..., :1, 0]
+    Y = (X[..., 0, 1:2] > X[..., 1, 1:2]).double()
+    contexts = double([[-0.7], [0.8]])
+    parameters = uniform(2, 2, 2, seed=9)
+
+    def select(X: Tensor, Y: Tensor, context: Tensor) -> Selection:
+        model = PreferenceGP(X, Y, covar_module=kernel(), context_dims=[0]).eval()
+        return Selection(model, SPACE, SearchOptions(), goal=AtContext(context))
+
+    found = most_targeted(select(X, Y, contexts), parameters)
+    for b in range(2):
+        alone = select(X[b], Y[b], contexts[b])
+        expected = most_targeted(alone, parameters[b])
+        torch.testing.assert_close(found[b], expected, rtol=0, atol=1e-3)
