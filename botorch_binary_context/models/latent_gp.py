@@ -226,6 +226,16 @@ class LatentGP(PriorModel):
         data = mean, K, self.train_targets
         return self.inference.approximate(self.trial_likelihood, *data, start)
 
+    def named_priors(self) -> Iterator[tuple[Any, ...]]:
+        """The priors of hyperparameters, each once where modules share a module."""
+        seen = set()
+        for entry in super().named_priors():
+            name, module = entry[:2]
+            key = id(module), name.rpartition(".")[2]
+            if key not in seen:
+                seen.add(key)
+                yield entry
+
     def log_posterior_of_hyperparameters(self) -> Tensor:
         r"""The log evidence plus the log prior of the hyperparameters.
 
