@@ -69,9 +69,9 @@ DRIFT_VARIANCE = 4.0  # of the part of the offset that changes
 # The shortest lengthscales, of a kernel alone and of a factor of a product.
 SHORTEST, SHORTEST_OF_FACTOR = 0.02, 0.025
 # If one peak is expected: how much it varies, how wide it is for two parameters, and
-# the variance of what deviates from it.
+# the variance of what deviates from it; less deviates from a law that is known.
 PEAK_HEIGHT, PEAK_WIDTH = 1.75, 0.2
-PEAK_OUTPUTSCALE = 2.0
+PEAK_OUTPUTSCALE, LAW_OUTPUTSCALE = 2.0, 0.3
 # How many peaks one parameter has, and how often that is doubled for more.
 FEWEST_PEAKS, MOST_DOUBLINGS = 32, 3
 # The same standard deviation if nothing is known about the columns.
@@ -345,7 +345,9 @@ def deviation_covar_module(kernel: Kernel, peaks: Peaks | None) -> Kernel:
     """
     if peaks is None:
         return scale_covar_module(kernel, OUTPUTSCALE)
-    return scale_covar_module(kernel, PEAK_OUTPUTSCALE) + PeakKernel(peaks)
+    follows_law = isinstance(peaks, ThresholdPeaks)
+    outputscale = LAW_OUTPUTSCALE if follows_law else PEAK_OUTPUTSCALE
+    return scale_covar_module(kernel, outputscale) + PeakKernel(peaks)
 
 
 def varying_slope_covar_module(
