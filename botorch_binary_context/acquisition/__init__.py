@@ -21,6 +21,9 @@ from botorch_binary_context.acquisition.goal_bounds import (
     GoalUpperConfidenceBound,
     LatentGoalUpperConfidenceBound,
 )
+from botorch_binary_context.acquisition.gradient_information import (
+    GradientInformation,
+)
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
 )
@@ -56,6 +59,7 @@ __all__ = [
     "ExpectedBestOption",
     "GlobalMutualInformation",
     "GoalUpperConfidenceBound",
+    "GradientInformation",
     "LatentGoalUpperConfidenceBound",
     "LatentUpperConfidenceBound",
     "MaximallyUncertainChallenge",

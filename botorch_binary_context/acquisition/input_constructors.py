@@ -26,6 +26,10 @@ from botorch_binary_context.acquisition.goal_bounds import (
     GoalUpperConfidenceBound,
     LatentGoalUpperConfidenceBound,
 )
+from botorch_binary_context.acquisition.gradient_information import (
+    STEP,
+    GradientInformation,
+)
 from botorch_binary_context.acquisition.knowledge_gradient import (
     ContextualBinaryKnowledgeGradient,
 )
@@ -224,6 +228,35 @@ def construct_inputs_targeted_information(
         A dict mapping the names of arguments to their values.
     """
     return {"model": model, "target": target, "X_pending": X_pending}
+
+
+@acqf_input_constructor(GradientInformation)
+def construct_inputs_gradient_information(
+    model: LatentGP,
+    space: ContextSpace,
+    step: float = STEP,
+    goal: Goal = AtReference(),  # noqa: B008
+    X_pending: Tensor | None = None,
+) -> dict[str, Any]:
+    r"""Arguments of the information about the gradient.
+
+    Args:
+        model: The model.
+        space: The box of the trials.
+        step: The length of the steps, as a fraction of the box.
+        goal: What the parameters should be good at.
+        X_pending: The rows of pending trials.
+
+    Returns:
+        A dict mapping the names of arguments to their values.
+    """
+    return {
+        "model": model,
+        "space": space,
+        "step": step,
+        "goal": goal,
+        "X_pending": X_pending,
+    }
 
 
 @acqf_input_constructor(ContextualBinaryKnowledgeGradient)

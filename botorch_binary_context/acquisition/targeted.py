@@ -8,13 +8,72 @@ same parameters in the context that matters.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from botorch_binary_context.acquisition.base import TrialAcquisitionFunction
 from botorch_binary_context.functionals import VALUE
+from botorch_binary_context.goals.sampled import joint_root
+from botorch_binary_context.models.functional_values import FunctionalValues
 from botorch_binary_context.models.latent_gp import LatentGP
-from botorch_binary_context.numerics.covariance import clamp_variance
+from botorch_binary_context.numerics.covariance import raise_variance
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    r"""Weighted sums of latent values, to learn about.
+
+    Attributes:
+        values: The ``q`` latent values.
+        projected: ``values.project()``, ``batch_shape x n x q``.
+        weights: The weights of ``k`` sums, ``batch_shape x k x q``.
+        root: A factor of their covariance, ``batch_shape x k x k``.
+    """
+
+    values: FunctionalValues
+    projected: Tensor
+    weights: Tensor
+    root: Tensor
+
+    @classmethod
+    def of(cls, model: LatentGP, rows: Tensor, weights: Tensor) -> Contrasts:
+        r"""Weighted sums of the latent values of rows.
+
+        Args:
+            model: The model.
+            rows: The rows, ``batch_shape x q x d``.
+            weights: The weights, ``batch_shape x k x q``.
+
+        Returns:
+            The sums, without a graph.
+        """
+        with torch.no_grad():
+            rows = rows.movedim(-2, 0).unsqueeze(-2)  # q x batch_shape x 1 x d
+            values = model.values_of(rows, VALUE)
+            projected = values.project()
+            covar = weights @ values.covariance(values, projected) @ weights.mT
+            root = joint_root(raise_variance(covar))
+        return cls(values, projected, weights, root)
+
+    def information(self, trials: FunctionalValues) -> Tensor:
+        r"""The information of the outcomes of trials about all sums together, in nats.
+
+        Args:
+            trials: What the trials observe.
+
+        Returns:
+            A tensor in the shape of the trials.
+        """
+        mean, variance = trials.moments()  # batch_shape x T
+        covar = trials.covariance(self.values, self.projected)
+        loading = torch.linalg.solve_triangular(
+            self.root, self.weights @ covar.mT, upper=False
+        )
+        explained = torch.minimum(loading.square().sum(dim=-2), variance)
+        information = trials.model.likelihood.targeted_information
+        return trials.unfold(information(mean, explained, variance - explained))
 
 
 class TargetedInformation(TrialAcquisitionFunction):
@@ -61,17 +120,8 @@ class TargetedInformation(TrialAcquisitionFunction):
 
     def prepare(self) -> None:
         r"""Compute the posterior of the target."""
-        with torch.no_grad():
-            rows = self.target.movedim(-2, 0).unsqueeze(-2)  # q x batch_shape x 1 x d
-            self._values = self.model.values_of(rows, VALUE)
-            self._projected = self._values.project()  # batch_shape x n x q
-            covar = self._values.covariance(self._values, self._projected)
-            variance = (self._sum(covar) * self.weights).sum(dim=-1, keepdim=True)
-            self._variance = clamp_variance(variance)  # batch_shape x 1
-
-    def _sum(self, covar: Tensor) -> Tensor:
-        """Covariances with the target, of ``batch_shape x T x q`` with its rows."""
-        return (covar @ self.weights.unsqueeze(-1)).squeeze(-1)
+        weights = self.weights.unsqueeze(-2)
+        self._contrasts = Contrasts.of(self.model, self.target, weights)
 
     def evaluate(self, X: Tensor) -> Tensor:
         r"""The mutual information, in ``[0, ln K]`` with ``K`` outcomes.
@@ -82,9 +132,4 @@ class TargetedInformation(TrialAcquisitionFunction):
         Returns:
             A ``t x batch_shape`` tensor.
         """
-        trials = self.model.values_of(X)
-        mean, variance = trials.moments()  # batch_shape x T
-        covar = self._sum(trials.covariance(self._values, self._projected))
-        explained = torch.minimum(covar.square() / self._variance, variance)
-        information = self.model.likelihood.targeted_information
-        return trials.unfold(information(mean, explained, variance - explained))
+        return self._contrasts.information(self.model.values_of(X))

@@ -15,6 +15,9 @@ from botorch_binary_context.acquisition.analytic import BernoulliMutualInformati
 from botorch_binary_context.acquisition.entropy_search import (
     ContextualJointEntropySearch,
 )
+from botorch_binary_context.acquisition.gradient_information import (
+    GradientInformation,
+)
 from botorch_binary_context.acquisition.joint_search import (
     NestedKnowledgeGradient,
     maximize_knowledge_gradient,
@@ -157,6 +160,14 @@ def _best_corners(selection: Selection, score: Callable[[Tensor], Tensor]) -> Te
     corners = corners.reshape(len(corners), *[1] * len(shape), corners.shape[-1])
     corners = corners.expand(-1, *shape, -1)
     return choose_best(corners, score(trials.decode(corners)), NUM_CORNER_STARTS)
+
+
+def by_gradient_information(selection: Selection) -> Tensor:
+    r"""The trial whose outcome is most informative about the way to better settings."""
+    acqf = GradientInformation(
+        selection.model, selection.space, options=ROUGH_SEARCH, goal=selection.target
+    )
+    return selection.maximize_trial(acqf.evaluate)
 
 
 def by_joint_entropy_search(selection: Selection) -> Tensor:

@@ -26,6 +26,7 @@ from botorch_binary_context.rules.contexts import (
 )
 from botorch_binary_context.rules.joint import (
     by_global_information,
+    by_gradient_information,
     by_joint_entropy_search,
     by_knowledge_gradient,
     by_moment_matched_knowledge_gradient,
@@ -97,6 +98,7 @@ BINARY_RULES = RuleTable(
         "mkg": by_moment_matched_knowledge_gradient,
         "cbkg": by_knowledge_gradient,
         "cjes": by_joint_entropy_search,
+        "gradient": by_gradient_information,
         "bald": by_mutual_information,
         "map-mi": by_global_information,
         "map-eavc": by_volume_change,
@@ -122,6 +124,7 @@ DUEL_RULES = RuleTable(
         "mkg": by_moment_matched_knowledge_gradient,
         "kg": by_knowledge_gradient,
         "cjes": by_joint_entropy_search,
+        "gradient": by_gradient_information,
         "bald": by_mutual_information,
         "random": uniformly,
     },

@@ -23,6 +23,7 @@ from botorch_binary_context import (
     ExpectedBestOption,
     GlobalMutualInformation,
     GoalUpperConfidenceBound,
+    GradientInformation,
     LatentGoalUpperConfidenceBound,
     LatentUpperConfidenceBound,
     MaximallyUncertainChallenge,
@@ -65,6 +66,7 @@ REQUIRED: dict[Any, dict[str, Any]] = {
     Straddle: {},
     TargetedInformation: {"target": double([[0.8, 0.3]])},
     ExpectedBestOption: {"space": BINARY.space},
+    GradientInformation: {"space": BINARY.space},
 }
 SETTINGS: dict[Any, dict[str, Any]] = {
     BinaryUpperConfidenceBound: {"beta": 0.3},
@@ -89,6 +91,7 @@ SETTINGS: dict[Any, dict[str, Any]] = {
     Straddle: {"width": 1.0, "probability": 0.7},
     TargetedInformation: {"X_pending": double([[0.3, 0.4], [0.6, 0.1]])},
     ExpectedBestOption: {"goal": WORST},
+    GradientInformation: {"step": 0.1, "goal": AVERAGE},
 }
 PENDING = double([[0.3, 0.4], [0.3, 0.1]])
 every_class = pytest.mark.parametrize("acqf_class", list(REQUIRED))

@@ -51,15 +51,16 @@ DETERMINISTIC_RULES = [
             "ucb99-target",
             "cbkg",
             "bald",
+            "gradient",
         )
     ),
     *(
         (PreferenceLaplaceGP, rule)
-        for rule in ("muc-ald", "muc-fixed", "muc-target", "kg", "bald")
+        for rule in ("muc-ald", "muc-fixed", "muc-target", "kg", "bald", "gradient")
     ),
 ]
 # Rules to which the two sides of a duel are the same.
-SYMMETRIC_RULES = ("kg", "bald", "cjes", "eubo-ald", "eubo-random")
+SYMMETRIC_RULES = ("kg", "bald", "cjes", "eubo-ald", "eubo-random", "gradient")
 
 every_rule = pytest.mark.parametrize(("model_class", "rule"), ALL_RULES)
 deterministic_rules = pytest.mark.parametrize(

@@ -51,6 +51,7 @@ class TestTable:
             "map-eavc",
             "map-straddle",
             "cjes",
+            "gradient",
             "ucb-fixed",
             "ts-fixed",
             "lucb-ald",
@@ -72,6 +73,7 @@ class TestTable:
             "kg",
             "mkg",
             "cjes",
+            "gradient",
             "muc-fixed",
             "muc-target",
         }
