@@ -191,7 +191,6 @@ __all__ = [
     "LabelPosterior",
     "LaplaceMarginalLogLikelihood",
     "LatentGP",
-    "GradientInformation",
     "LatentGoalUpperConfidenceBound",
     "LatentUpperConfidenceBound",
     "LinearContextMean",
