@@ -18,8 +18,8 @@ LAYERS = (
     ("checks",),
     ("context", "numerics", "probability"),
     ("bivariate", "category_kernel", "functionals"),
-    ("column_kernels", "kernels", "likelihoods", "means", "peaks"),
-    ("inference", "posteriors"),
+    ("column_kernels", "kernels", "likelihoods", "means"),
+    ("inference", "peaks", "posteriors"),
     ("models",),
     ("bands", "diagnostics", "pending", "sampling"),
     ("goals",),
@@ -41,6 +41,7 @@ UPWARDS = {("models/matheron_paths.py", f"{PACKAGE}.sampling.paths")}
 # and variables and recommendations leave them to functions that read a few attributes.
 TYPES_FROM_ABOVE = {
     ("experiment/goal.py", "experiment.settings"),
+    ("experiment/lens_blur.py", "experiment.settings"),
     ("experiment/ranges.py", "experiment.variables"),
     ("experiment/settings_checks.py", "experiment.settings"),
     ("experiment/stopping.py", "experiment.recommendation"),

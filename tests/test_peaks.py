@@ -249,7 +249,7 @@ class TestLawOfBlur:
         """Moments over many prescriptions, by their acuity."""
         space = lens_space()
         lenses = double([[0.0, 0.0], [3.0, 0.0], [-1.0, 2.0]])
-        model = psychometric_gp(
+        model: Any = psychometric_gp(
             space.bounds[:0],
             space.bounds[:0, :1],
             space,
@@ -273,7 +273,7 @@ class TestLawOfBlur:
         mean = model.mean_module.base_mean
         names = [name for name, _ in model.named_parameters() if "slope" in name]
         assert len(names) == 1
-        mll = ApproximateMarginalLogLikelihood(model.likelihood, model)
+        mll: Any = ApproximateMarginalLogLikelihood(model.likelihood, model)
 
         def evidence(raw: Tensor) -> Tensor:
             model.train()

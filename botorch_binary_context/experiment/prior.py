@@ -12,8 +12,8 @@ from gpytorch.means import Mean, ZeroMean
 from torch import Tensor
 from torch.nn import ModuleDict
 
-from botorch_binary_context.experiment.blur import law_of_blur
 from botorch_binary_context.experiment.coordinates import predicting_coordinates
+from botorch_binary_context.experiment.lens_blur import law_of_blur
 from botorch_binary_context.experiment.settings import Settings
 from botorch_binary_context.kernels import (
     AdditiveContextKernel,

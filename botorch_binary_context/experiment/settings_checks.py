@@ -11,7 +11,6 @@ from botorch.exceptions import InputDataError, UnsupportedError
 
 from botorch_binary_context.errors import quote
 from botorch_binary_context.experiment.angles import Periodic
-from botorch_binary_context.experiment.blur import check_blur
 from botorch_binary_context.experiment.drift import check_drift
 from botorch_binary_context.experiment.feedback_base import Feedback
 from botorch_binary_context.experiment.goal import (
@@ -24,6 +23,7 @@ from botorch_binary_context.experiment.lens import (
     POWER_VECTOR,
     are_sphere_and_cylinder,
 )
+from botorch_binary_context.experiment.lens_blur import check_blur
 from botorch_binary_context.experiment.mean_function import MeanFunction
 from botorch_binary_context.experiment.space import NamedSpace
 from botorch_binary_context.experiment.stopping import Stop

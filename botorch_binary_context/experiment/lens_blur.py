@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from botorch.exceptions import UnsupportedError
 
 from botorch_binary_context.experiment.lens import POWER_VECTOR, Lens
-from botorch_binary_context.experiment.variables import Context
+from botorch_binary_context.experiment.variables import Context, Real
 from botorch_binary_context.peaks import BLUR, PeakLaw
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ def law_of_blur(settings: Settings) -> PeakLaw:
         settings: The settings, whose priors are "blur".
     """
     (context,) = settings.space.contexts
-    sphere, cylinder = settings.space.parts[:2]
-    widths = [part.bounds[1] - part.bounds[0] for part in (sphere, cylinder)]
+    powers = [part for part in settings.space.parts if isinstance(part, Real)]
+    widths = [power.bounds[1] - power.bounds[0] for power in powers]
     return PeakLaw(
         rise=BLUR.rise * 2 / _range_in_decades(context),
         width=BLUR.width / math.sqrt(math.prod(widths)),
