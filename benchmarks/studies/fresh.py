@@ -148,7 +148,9 @@ _BY_EP = _examine(
 )
 _ALTERNATIVES = _examine(
     "fresh-alternatives",
-    refraction.name_cases([5], patient_models.ALTERNATIVES),
+    refraction.name_cases(
+        [5], ["2 alternatives", *patient_models.ALTERNATIVES_WITH_A_PEAK]
+    ),
     randomness="refraction-inference",
 )
 #: The studies by their names.

@@ -3,9 +3,9 @@ r"""
 
 A limit to compare with: the examination of somebody who knows how every lens blurs and
 how steep the patient's psychometric function is, and has to find the prescription
-alone. The package's models know neither. The patients are those of
-``fresh-refraction-anywhere``, the method is that of the package ``questplus``, which is
-looked for in ``.venv/peers``, where ``make test`` puts it.
+alone. Of the package's models, only ``blur`` knows the former, and none the latter. The
+patients are those of ``fresh-refraction-anywhere``, the method is that of the package
+``questplus``, which is looked for in ``.venv/peers``, where ``make test`` puts it.
 """
 
 from __future__ import annotations
@@ -39,12 +39,20 @@ LENSES = np.arange(-4.0, 4.1, 1.0)
 PRESCRIPTIONS = np.arange(-3.0, 3.1, 0.25)
 #: The package's results on the same patients: study and functions, by task.
 OURS = {
-    (26, 5.0): ("fresh-refraction-anywhere-ep", ("slope 5, power", "slope 5, peak")),
+    (26, 5.0): (
+        "fresh-refraction-anywhere-ep",
+        refraction.name_cases([5], ("power", "peak", "blur")),
+    ),
     (2, 5.0): (
         "fresh-alternatives",
-        ("slope 5, 2 alternatives", "slope 5, 2 alternatives, peak"),
+        refraction.name_cases(
+            [5], ("2 alternatives", "2 alternatives, peak", "2 alternatives, blur")
+        ),
     ),
-    (26, 2.0): ("fresh-refraction-anywhere-ep", ("slope 2, power", "slope 2, peak")),
+    (26, 2.0): (
+        "fresh-refraction-anywhere-ep",
+        refraction.name_cases([2], ("power", "peak", "blur")),
+    ),
 }
 
 

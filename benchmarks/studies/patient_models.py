@@ -268,6 +268,12 @@ ALTERNATIVES = {
         (", blur", "`blur`", with_the_law_of_blur),
     )
 }
+#: Those of them that expect one best lens.
+ALTERNATIVES_WITH_A_PEAK = [
+    f"{number} alternatives, {shape}"
+    for number in (2, 4, 10)
+    for shape in ("peak", "blur")
+]
 TABLES = (PEAKS, ALTERNATIVES, INFERENCES, SURROGATES)
 #: What readers see instead of the names of finished results.
 SHOWN = {"level": "offset"}
