@@ -39,9 +39,9 @@ class TestStudies:
             "fresh-threshold-ep": (7, 10, 20),
             "fresh-refraction": (9, 8, 20),
             "fresh-refraction-ep": (6, 8, 20),
-            "fresh-refraction-anywhere": (2, 1, 100),
-            "fresh-refraction-anywhere-ep": (2, 8, 100),
-            "fresh-alternatives": (2, 6, 100),
+            "fresh-refraction-anywhere": (3, 1, 100),
+            "fresh-refraction-anywhere-ep": (3, 11, 100),
+            "fresh-alternatives": (3, 7, 100),
         }
         assert sizes == expected
         lengths = {name: study.iterations for name, study in STUDIES.items()}
