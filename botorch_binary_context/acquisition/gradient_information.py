@@ -44,7 +44,9 @@ class GradientInformation(TrialAcquisitionFunction):
     the gradient, too, but with measured values, without contexts, and by the variance
     that they leave.
 
-    It is local: with several peaks, it finds the one that it began with.
+    It is local: if the posterior mean has several peaks, it stays with the highest one.
+    So the model should expect a single peak, as that of
+    ``psychometric_gp(..., shape="peak")`` does.
 
     Example:
         >>> acqf = GradientInformation(model, space)

@@ -163,7 +163,12 @@ def _best_corners(selection: Selection, score: Callable[[Tensor], Tensor]) -> Te
 
 
 def by_gradient_information(selection: Selection) -> Tensor:
-    r"""The trial whose outcome is most informative about the way to better settings."""
+    r"""The trial whose outcome is most informative about the way to better settings.
+
+    Without parameters, it is the one that is most informative about the threshold.
+    """
+    if not selection.space.parameter_dims:
+        return by_mutual_information(selection)
     acqf = GradientInformation(
         selection.model, selection.space, options=ROUGH_SEARCH, goal=selection.target
     )

@@ -235,4 +235,11 @@ def test_needs_parameters() -> None:
     space = ContextSpace(double([[-1.0], [1.0]]), [0], [0.0])
     model = BinaryGP(uniform(3, 1), double([[0.0], [1.0], [1.0]]))
     with pytest.raises(InputDataError, match="``space`` to have parameters"):
-        suggest(model, space, "gradient")
+        GradientInformation(model, space)
+
+
+def test_rule_without_parameters_is_informative_about_the_threshold() -> None:
+    space = ContextSpace(double([[-1.0], [1.0]]), [0], [0.0])
+    model = BinaryGP(uniform(3, 1), double([[0.0], [1.0], [1.0]]))
+    trials = [suggest(model, space, rule, seed=0) for rule in ("gradient", "bald")]
+    torch.testing.assert_close(*trials)

@@ -16,6 +16,7 @@ from botorch_binary_context import (
     BinaryUpperConfidenceBound,
     ContextSpace,
     ContextualBinaryKnowledgeGradient,
+    GradientInformation,
     LatentUpperConfidenceBound,
     MaximallyUncertainChallenge,
     PreferenceLaplaceGP,
@@ -73,6 +74,10 @@ def knowledge_gradient(model: AnyModel, trial: Tensor) -> Tensor:
     return ContextualBinaryKnowledgeGradient(model, SPACE).evaluate(trial)
 
 
+def gradient(model: AnyModel, trial: Tensor) -> Tensor:
+    return GradientInformation(model, SPACE).evaluate(trial)
+
+
 def challenge(model: AnyModel, trial: Tensor) -> Tensor:
     """How uncertain the duel with the incumbent is; every trial has the same one."""
     incumbent = SPACE.at_reference(recommend(model, SPACE))
@@ -90,6 +95,7 @@ SCORES: dict[str, tuple[Score, ...]] = {
     "ucb99-target": (bold_ucb, targeted),
     "cbkg": (knowledge_gradient,),
     "kg": (knowledge_gradient,),
+    "gradient": (gradient,),
     "bald": (information,),
     "muc-ald": (challenge, information),
     "muc-fixed": (challenge,),
