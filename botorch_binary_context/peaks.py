@@ -13,6 +13,11 @@ place. A stationary kernel added to it allows for other functions.
 
 Where it is known by how much a peak moves thresholds, as for the blur of lenses, a
 :class:`PeakLaw` says so, and the functions are steeper for steeper observers.
+
+.. [Elliott1995visual]
+    D. B. Elliott, K. C. H. Yang, D. Whitaker. Visual acuity changes throughout
+    adulthood in normal, healthy eyes: seeing beyond 6/6. Optometry and Vision Science
+    72, 1995.
 """
 
 from __future__ import annotations
@@ -50,23 +55,59 @@ class PeakLaw:
 
     Example:
         >>> PeakLaw(rise=6.0, width=0.5)  # thresholds in dB, a notch in octaves
+        >>> PeakLaw(6.0, 0.5, lowest=20.0, uncertainty=5.0)  # about 20 dB at the notch
 
     Attributes:
         rise: By how much in all, whenever ``1 + d² / width²`` grows tenfold.
         width: The distance at which it is ``0.3 rise``, in units of the parameters.
+        lowest: The expected threshold of the best setting, in units of the context;
+            None if nothing is known of it.
+        uncertainty: The standard deviation of that threshold around what is expected.
     """
 
     rise: float
     width: float
+    lowest: float | None = None
+    uncertainty: float | None = None
 
     def __post_init__(self) -> None:
         _check_positive("rise", self.rise)
         _check_positive("width", self.width)
+        if (self.lowest is None) != (self.uncertainty is None):
+            raise InputDataError(
+                "Expected ``lowest`` and ``uncertainty`` to be given together, but got "
+                f"{self.lowest} and {self.uncertainty}."
+            )
+        if self.lowest is not None and not math.isfinite(self.lowest):
+            raise InputDataError(
+                f"Expected ``lowest`` to be finite, but got {self.lowest}."
+            )
+        if self.uncertainty is not None:
+            _check_positive("uncertainty", self.uncertainty)
+
+    def rescale(
+        self, context_unit: float, parameter_unit: float, origin: float = 0.0
+    ) -> PeakLaw:
+        r"""The same law in other coordinates.
+
+        Args:
+            context_unit: The new unit of the context.
+            parameter_unit: The new unit of the parameters.
+            origin: The value of the context at zero.
+        """
+        lowest, uncertainty = self.lowest, self.uncertainty
+        if lowest is not None and uncertainty is not None:
+            lowest = (lowest - origin) / context_unit
+            uncertainty = uncertainty / context_unit
+        rise = self.rise / context_unit
+        return PeakLaw(rise, self.width / parameter_unit, lowest, uncertainty)
 
 
 #: Of lenses in diopters and letters in logMAR: decimal acuity falls as
-#: ``1 / (1 + blur²)`` [Blendowske2015]_.
-BLUR = PeakLaw(rise=1.0, width=1.0)
+#: ``1 / (1 + blur²)`` [Blendowske2015]_. Healthy eyes of all ages have mean acuities of
+#: -0.13 to -0.02 logMAR with the best lens [Elliott1995visual]_; the uncertainty is
+#: larger than theirs.
+BLUR = PeakLaw(rise=1.0, width=1.0, lowest=-0.05, uncertainty=0.2)
 
 
 class Peaks(Module):
@@ -119,25 +160,19 @@ class ThresholdPeaks(Peaks):
 
     Example:
         >>> mean = LinearContextMean([0], slope=6.0)
-        >>> peaks = ThresholdPeaks(torch.rand(64, 2), mean, height=0.3)
+        >>> peaks = ThresholdPeaks(torch.rand(64, 2), mean, PeakLaw(0.7, 0.2))
     """
 
-    def __init__(
-        self,
-        centers: Tensor,
-        mean: LinearContextMean,
-        height: float = 1.0,
-        width: float = 0.2,
-    ) -> None:
+    def __init__(self, centers: Tensor, mean: LinearContextMean, law: PeakLaw) -> None:
         r"""
         Args:
             centers: Where the peaks are, ``J x k``.
             mean: The mean with the slope along one context.
-            height: How much the threshold varies, in units of the context.
-            width: How wide the peaks are.
+            law: How thresholds rise around a peak, in the model's coordinates.
         """
-        super().__init__(centers, height, width)
+        super().__init__(centers, law.rise / math.log(10), law.width)
         self.context_mean = mean
+        self.law = law
 
     def forward(self, X: Tensor) -> Tensor:
         r"""The values of all functions.
@@ -148,7 +183,9 @@ class ThresholdPeaks(Peaks):
         Returns:
             A ``... x batch_shape x q x J`` tensor.
         """
-        return self.context_mean.slope.unsqueeze(-2) * super().forward(X)
+        mean = self.context_mean
+        values = super().forward(X) - mean.signs.to(X) * (self.law.lowest or 0.0)
+        return mean.slope.unsqueeze(-2) * values
 
 
 class PeakKernel(Kernel):

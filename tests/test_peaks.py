@@ -229,6 +229,7 @@ class TestLawOfBlur:
     """Lenses in diopters and letters in logMAR, from -1 to 2."""
 
     unit_of_context = 1.5  # half the range
+    origin = 0.5  # its middle
 
     def test_functions_are_acuities_times_the_slope(self) -> None:
         model = examined_lenses((3,))
@@ -242,7 +243,7 @@ class TestLawOfBlur:
         centers[:, [0, 2]] = model.mean_module.peaks.centers
         centers = model.input_transform.untransform(centers)[:, [0, 2]]
         lenses = model.train_inputs[0][..., [0, 2]].unsqueeze(-2)
-        acuity = visual_acuity(lenses - centers)
+        acuity = visual_acuity(lenses - centers) - 0.05 - self.origin
         torch.testing.assert_close(found, -slopes[:, None, None] * acuity)
 
     def test_prior_of_lenses(self) -> None:
@@ -258,7 +259,8 @@ class TestLawOfBlur:
         )
         slope = model.mean_module.base_mean.slope.item() / self.unit_of_context
         needed = 8 * uniform(4000, 2, seed=3) - 4
-        drawn = -slope * visual_acuity(lenses.unsqueeze(1) - needed)
+        acuity = visual_acuity(lenses.unsqueeze(1) - needed) - 0.05
+        drawn = -slope * (acuity - self.origin)
         rows = model.input_transform(space.at_reference(lenses))[:, [0, 2]]
         peaks = model.mean_module.peaks
         mean = PeakMean(peaks)(rows)
@@ -365,6 +367,44 @@ class TestLawOfBlur:
         ]
         torch.testing.assert_close(*[m.posterior(X).mean for m in models])
 
+    def test_acuity_with_the_best_lens(self) -> None:
+        """Before any letter: as expected, or anything if nothing is expected."""
+        space = lens_space()
+        spreads = {}
+        for name, law in {"any": PeakLaw(1.0, 1.0), "blur": BLUR}.items():
+            model: Any = psychometric_gp(
+                space.bounds[:0],
+                space.bounds[:0, :1],
+                space,
+                combinations=POWER_VECTOR,
+                shape=law,
+            )
+            offset = model.covar_module.base_kernel.kernels[-1].constant
+            slope = model.mean_module.base_mean.slope / self.unit_of_context
+            spreads[name] = (offset.sqrt() / slope).item()
+        assert spreads["blur"] == pytest.approx(0.2)
+        assert spreads["any"] > 1.0
+
+    def test_directions(self) -> None:
+        """Where tests become harder upwards, the threshold falls around the best."""
+        space = lens_space()
+        up, down = (
+            psychometric_gp(
+                space.bounds[:0],
+                space.bounds[:0, :1],
+                space,
+                combinations=POWER_VECTOR,
+                harder=harder,
+                shape=PeakLaw(1.0, 1.0, lowest, 0.1),
+            )
+            for harder, lowest in (("up", 0.7), ("down", 0.3))
+        )
+        lens = double([[0.5, 1.0]])
+        # As far above the middle of the context as below it.
+        rows = [space.join(lens, double([[size]])) for size in (0.1, 0.9)]
+        means = [m.posterior_mean(row) for m, row in zip((up, down), rows, strict=True)]
+        torch.testing.assert_close(*means)
+
     def test_needs_a_unit_of_distances(self) -> None:
         X = uniform(1, 3)
         with pytest.raises(InputDataError, match="``combinations`` of the parameters"):
@@ -389,9 +429,23 @@ def test_refuses_wrong_laws(rise: float, width: float, name: str) -> None:
 def test_threshold_peaks_keep_device_and_precision() -> None:
     mean = LinearContextMean([0], slope=3.0)
     with RequireDevice():
-        peaks = ThresholdPeaks(uniform(16, 2).float(), mean)
+        peaks = ThresholdPeaks(uniform(16, 2).float(), mean, PeakLaw(1.0, 0.2))
         values = peaks(uniform(3, 2).float())
     assert values.dtype == torch.float32
     torch.testing.assert_close(
         values, 3.0 * Peaks.forward(peaks, uniform(3, 2)).float()
     )
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ({"lowest": 0.1}, "``lowest`` and ``uncertainty`` to be given together"),
+        ({"uncertainty": 0.1}, "``lowest`` and ``uncertainty`` to be given together"),
+        ({"lowest": 0.1, "uncertainty": 0.0}, "``uncertainty`` to be positive"),
+        ({"lowest": math.nan, "uncertainty": 0.1}, "``lowest`` to be finite"),
+    ],
+)
+def test_refuses_wrong_expectations(known: dict[str, float], expected: str) -> None:
+    with pytest.raises(InputDataError, match=expected):
+        PeakLaw(1.0, 1.0, **known)

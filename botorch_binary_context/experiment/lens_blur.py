@@ -5,12 +5,13 @@ What is known of lenses: how blur raises the size of the smallest letters that a
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from botorch.exceptions import UnsupportedError
 
 from botorch_binary_context.experiment.lens import POWER_VECTOR, Lens
-from botorch_binary_context.experiment.variables import Context, Real
+from botorch_binary_context.experiment.variables import Real
 from botorch_binary_context.peaks import BLUR, PeakLaw
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def check_blur(settings: Settings) -> None:
 def law_of_blur(settings: Settings) -> PeakLaw:
     r"""The law of blur in the coordinates of models.
 
-    Lenses are in diopters, and letters in logMAR or on a logarithmic scale.
+    Lenses are in diopters, and letters in logMAR or on a logarithmic scale. Something
+    is known of the acuity with the best lens if they are in logMAR.
 
     Args:
         settings: The settings, whose priors are "blur".
@@ -50,12 +52,14 @@ def law_of_blur(settings: Settings) -> PeakLaw:
     (context,) = settings.space.contexts
     powers = [part for part in settings.space.parts if isinstance(part, Real)]
     widths = [power.bounds[1] - power.bounds[0] for power in powers]
-    return PeakLaw(
-        rise=BLUR.rise * 2 / _range_in_decades(context),
-        width=BLUR.width / math.sqrt(math.prod(widths)),
-    )
-
-
-def _range_in_decades(context: Context) -> float:
     low, high = context.bounds
-    return math.log10(high / low) if context.scale == "log" else high - low
+    law = BLUR
+    if context.scale == "log" or context.harder == "up":  # not in logMAR
+        law = replace(BLUR, lowest=None, uncertainty=None)
+    if context.scale == "log":
+        low, high = math.log10(low), math.log10(high)
+    return law.rescale(
+        context_unit=(high - low) / 2,
+        parameter_unit=math.sqrt(math.prod(widths)),
+        origin=(low + high) / 2,
+    )

@@ -228,8 +228,7 @@ def draw_threshold_peaks(
         law: How thresholds rise, in the coordinates of the model.
         mean: The mean with the slope along the context.
     """
-    centers = _draw_centers(bounds, transform)
-    return ThresholdPeaks(centers, mean, law.rise / math.log(10), law.width)
+    return ThresholdPeaks(_draw_centers(bounds, transform), mean, law)
 
 
 def _draw_centers(bounds: Tensor, transform: Callable[[Tensor], Tensor]) -> Tensor:
@@ -283,13 +282,22 @@ def additive_covar_module(
         peaks: What is expected of the parameters.
         slopes: What is expected of the slopes.
     """
-    base: Kernel = offset_covar_module(OFFSET_VARIANCE, batch_shape)
+    variance = _offset_variance(peaks, slopes)
+    base: Kernel = offset_covar_module(variance, batch_shape)
     if parameters is not None:
         base = deviation_covar_module(parameters, peaks) + base
     kernel = AdditiveContextKernel(base, context_dims)
     kernel.context_variance = slopes.variance
     kernel.raw_context_variance.requires_grad_(False)
     return kernel
+
+
+def _offset_variance(peaks: Peaks | None, slopes: SlopePrior) -> float:
+    """It is smaller if something is known of the threshold of the best setting."""
+    uncertainty = peaks.law.uncertainty if isinstance(peaks, ThresholdPeaks) else None
+    if uncertainty is None:
+        return OFFSET_VARIANCE
+    return (slopes.median * uncertainty) ** 2
 
 
 def allow_either_sign(kernel: AdditiveContextKernel) -> None:

@@ -149,9 +149,10 @@ def _expect_peaks(
     if not isinstance(shape, PeakLaw):
         return draw_peaks(bounds, transform)
     smallest, largest = space.context_bounds.squeeze(-1).tolist()
-    law = PeakLaw(
-        rise=shape.rise * 2 / (largest - smallest),
-        width=shape.width / float(coordinates.unit),
+    law = shape.rescale(
+        context_unit=(largest - smallest) / 2,
+        parameter_unit=float(coordinates.unit),
+        origin=(smallest + largest) / 2,
     )
     return draw_threshold_peaks(bounds, transform, law, mean)
 

@@ -30,7 +30,9 @@ OTHER = Context("noise", reference=2.0, low=0.0, high=4.0, harder="up")
 
 
 @pytest.mark.parametrize(
-    ("context", "decades"), [(LINEAR, 1.5), (LOG, 2.0)], ids=["linear", "log"]
+    ("context", "decades", "best"),
+    [(LINEAR, 1.5, -0.05 - 0.45), (LOG, 2.0, 0.0)],
+    ids=["linear", "log"],
 )
 @pytest.mark.parametrize(
     ("parameters", "options", "middle"),
@@ -46,6 +48,7 @@ def test_functions_fall_by_the_acuity(
     middle: list[float],
     context: Context,
     decades: float,
+    best: float,
 ) -> None:
     """Of people who need other lenses; models' coordinates begin in the middle."""
     space = NamedSpace(parameters, [context])
@@ -62,7 +65,7 @@ def test_functions_fall_by_the_acuity(
         vector = [sphere + cylinder / 2, cylinder / 2, 0.0][: len(middle)]
         blur = (needed - double(vector)).square().sum(dim=-1)
         slope = 6.0 * 2 / decades
-        expected = -slope * torch.log10(1 + blur)
+        expected = -slope * (torch.log10(1 + blur) + best)
         torch.testing.assert_close(found.detach(), expected)
 
 
