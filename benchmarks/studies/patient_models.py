@@ -130,7 +130,7 @@ def with_a_peak(
 def with_the_law_of_blur(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
 ) -> BinaryGP:
-    r"""The same, knowing how blur raises thresholds."""
+    r"""The same, knowing how blur raises thresholds, and what acuity to expect."""
     return _with_inference(X, Y, problem, ExpectationPropagation(), BLUR)
 
 
@@ -248,7 +248,8 @@ PEAKS = {
     "power": SURROGATES["power"],
     "peak": PatientModel("`power`, expecting one best lens", with_a_peak, True),
     "blur": PatientModel(
-        "`peak`, knowing how blur raises thresholds (`shape=BLUR`)",
+        "`peak`, knowing how blur raises thresholds and which acuity to expect with "
+        "the best lens (`shape=BLUR`)",
         with_the_law_of_blur,
         True,
     ),

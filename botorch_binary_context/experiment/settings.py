@@ -109,7 +109,8 @@ class Settings:
             much flatter or steeper than usual; "peak" is like "pooled", but expects one
             best setting, with performance falling on all sides of it; "blur" is like
             "peak" for a lens in diopters and letters whose size is in logMAR or on a
-            log scale, and knows how blur makes letters harder to read.
+            log scale, and knows how blur makes letters harder to read and, if they are
+            in logMAR, which acuity healthy eyes have with the best lens.
         stop: When to stop; None to leave that to the experimenter.
         goal: What the parameters should be good at; None for the reference context.
         catch_rate: The share of catch trials, at most a half.
