@@ -142,7 +142,7 @@ _BY_LAPLACE = _examine(
 _BY_EP = _examine(
     "fresh-refraction-anywhere-ep",
     (
-        *refraction.name_cases((2, 5, 8), ("power", "peak", "blur")),
+        *refraction.name_cases((2, 5, 8), ("power", "peak", "blur", "acuity")),
         *refraction.name_cases([5], ("default", "default-peak")),
     ),
 )

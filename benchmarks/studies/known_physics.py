@@ -3,9 +3,10 @@ r"""
 
 A limit to compare with: the examination of somebody who knows how every lens blurs and
 how steep the patient's psychometric function is, and has to find the prescription
-alone. Of the package's models, only ``blur`` knows the former, and none the latter. The
-patients are those of ``fresh-refraction-anywhere``, the method is that of the package
-``questplus``, which is looked for in ``.venv/peers``, where ``make test`` puts it.
+alone. Of the package's models, ``blur`` and ``acuity`` know the former, and none the
+latter. The patients are those of ``fresh-refraction-anywhere``, the method is that of
+the package ``questplus``, which is looked for in ``.venv/peers``, where ``make test``
+puts it.
 """
 
 from __future__ import annotations
@@ -41,17 +42,23 @@ PRESCRIPTIONS = np.arange(-3.0, 3.1, 0.25)
 OURS = {
     (26, 5.0): (
         "fresh-refraction-anywhere-ep",
-        refraction.name_cases([5], ("power", "peak", "blur")),
+        refraction.name_cases([5], ("power", "peak", "blur", "acuity")),
     ),
     (2, 5.0): (
         "fresh-alternatives",
         refraction.name_cases(
-            [5], ("2 alternatives", "2 alternatives, peak", "2 alternatives, blur")
+            [5],
+            (
+                "2 alternatives",
+                "2 alternatives, peak",
+                "2 alternatives, blur",
+                "2 alternatives, acuity",
+            ),
         ),
     ),
     (26, 2.0): (
         "fresh-refraction-anywhere-ep",
-        refraction.name_cases([2], ("power", "peak", "blur")),
+        refraction.name_cases([2], ("power", "peak", "blur", "acuity")),
     ),
 }
 

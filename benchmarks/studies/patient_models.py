@@ -130,7 +130,15 @@ def with_a_peak(
 def with_the_law_of_blur(
     X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
 ) -> BinaryGP:
-    r"""The same, knowing how blur raises thresholds, and what acuity to expect."""
+    r"""The same, knowing how blur raises thresholds."""
+    law = PeakLaw(BLUR.rise, BLUR.width)
+    return _with_inference(X, Y, problem, ExpectationPropagation(), law)
+
+
+def with_an_expected_acuity(
+    X: Tensor, Y: Tensor, fitted: PaperSurrogate, problem: RefractionProblem
+) -> BinaryGP:
+    r"""The same, knowing what acuity to expect with the best lens."""
     return _with_inference(X, Y, problem, ExpectationPropagation(), BLUR)
 
 
@@ -248,9 +256,13 @@ PEAKS = {
     "power": SURROGATES["power"],
     "peak": PatientModel("`power`, expecting one best lens", with_a_peak, True),
     "blur": PatientModel(
-        "`peak`, knowing how blur raises thresholds and which acuity to expect with "
-        "the best lens (`shape=BLUR`)",
+        "`peak`, knowing how blur raises thresholds (`shape=PeakLaw(1, 1)`)",
         with_the_law_of_blur,
+        True,
+    ),
+    "acuity": PatientModel(
+        "`blur`, knowing what acuity to expect with the best lens (`shape=BLUR`)",
+        with_an_expected_acuity,
         True,
     ),
 }
@@ -267,13 +279,14 @@ ALTERNATIVES = {
         ("", "`power`", with_expectation_propagation),
         (", peak", "`peak`", with_a_peak),
         (", blur", "`blur`", with_the_law_of_blur),
+        (", acuity", "`acuity`", with_an_expected_acuity),
     )
 }
 #: Those of them that expect one best lens.
 ALTERNATIVES_WITH_A_PEAK = [
     f"{number} alternatives, {shape}"
     for number in (2, 4, 10)
-    for shape in ("peak", "blur")
+    for shape in ("peak", "blur", "acuity")
 ]
 TABLES = (PEAKS, ALTERNATIVES, INFERENCES, SURROGATES)
 #: What readers see instead of the names of finished results.

@@ -40,8 +40,8 @@ class TestStudies:
             "fresh-refraction": (9, 8, 20),
             "fresh-refraction-ep": (6, 8, 20),
             "fresh-refraction-anywhere": (3, 1, 100),
-            "fresh-refraction-anywhere-ep": (3, 11, 100),
-            "fresh-alternatives": (3, 7, 100),
+            "fresh-refraction-anywhere-ep": (3, 14, 100),
+            "fresh-alternatives": (3, 10, 100),
         }
         assert sizes == expected
         lengths = {name: study.iterations for name, study in STUDIES.items()}
