@@ -69,9 +69,14 @@ def describe(analysis: Analysis, folder: Path) -> list[str]:
         sections += [_describe_surrogates(analysis), _describe_steps(analysis)]
     if cases:
         sections.append(_describe_curves(analysis, cases, folder))
-    if analysis.functions:
-        sections.append(_describe_ends(analysis))
-    return sections + [_describe_case(analysis, case) for case in analysis.functions]
+    sections.append(_describe_ends(analysis))
+    return sections + [_describe_case(analysis, case) for case in _started(analysis)]
+
+
+def _started(analysis: Analysis) -> list[str]:
+    """The functions that have results of any rule."""
+    found = set(analysis.frame["function"])
+    return [name for name in analysis.study.functions if name in found]
 
 
 def _describe_patient() -> str:
@@ -97,13 +102,15 @@ def _describe_surrogates(analysis: Analysis) -> str:
 
 def _describe_steps(analysis: Analysis) -> str:
     """What a surrogate gains over the one before it, on the same patients."""
-    acuity = -analysis.scores(analysis.rules).swapaxes(0, 1)  # functions x rules x …
     rows = []
-    cases = zip(analysis.functions, acuity, strict=True)
-    for (before, old), (after, new) in itertools.pairwise(cases):
+    for before, after in itertools.pairwise(_started(analysis)):
         if CASES[before].slope != CASES[after].slope:
             continue
-        for rule, x, y in zip(analysis.rules, old, new, strict=True):
+        for rule in analysis.rules:
+            x = _read_acuities(analysis, before, rule)
+            y = _read_acuities(analysis, after, rule)
+            if not x.size or not y.size:
+                continue
             ends = _compare(x[:, -1], y[:, -1])
             curves = _compare(x.mean(axis=-1), y.mean(axis=-1))
             step = f"{show(before)} → {CASES[after].shown_surrogate}, `{rule}`"
@@ -114,6 +121,12 @@ def _describe_steps(analysis: Analysis) -> str:
         "of Wilcoxon's signed-rank test (two-sided, not corrected for the number of "
         "comparisons).\n\n" + format_table(header, rows)
     )
+
+
+def _read_acuities(analysis: Analysis, case: str, rule: str) -> np.ndarray:
+    """The acuities of all seeds and iterations; empty without results."""
+    frame = analysis.frame.filter(function=case, rule=rule).sort("seed", "iteration")
+    return -frame["score"].to_numpy().reshape(-1, analysis.iterations)
 
 
 def _compare(before: np.ndarray, after: np.ndarray) -> tuple[str, str]:
@@ -164,14 +177,15 @@ def _describe_ends(analysis: Analysis) -> str:
     last = analysis.curves().filter(pl.col("iteration") == analysis.iterations)
     means = last.select("rule", "function", "mean").rows()
     ends = {(rule, case): f"{mean:.3f}" for rule, case, mean in means}
+    cases = _started(analysis)
     rows = [
-        [f"`{rule}`", *(ends[rule, case] for case in analysis.functions)]
+        [f"`{rule}`", *(ends.get((rule, case), "–") for case in cases)]
         for rule in analysis.rules
     ]
     return (
         f"## Acuity at the end\n\nThe mean over the seeds after {analysis.iterations} "
         "trials, in logMAR.\n\n"
-        + format_table(["rule", *map(show, analysis.functions)], rows)
+        + format_table(["rule", *map(show, cases)], rows)
         + "\n\nMore of every case is in the tables below: the mean over the seeds in "
         "logMAR, at the end with its standard error, the median, the worst seed and "
         f"the number of seeds above {TARGETS[0]} logMAR; the mean "
@@ -186,9 +200,11 @@ def _describe_case(analysis: Analysis, case: str) -> str:
     """Acuity, errors and trials to a target in one case, rule by rule."""
     frame = analysis.frame.filter(pl.col("function") == case)
     checkpoints = [trial for trial in CHECKPOINTS if trial < analysis.iterations]
+    found = set(frame["rule"])
     rows = [
         _describe_rule(frame.filter(pl.col("rule") == rule), rule, checkpoints)
         for rule in analysis.rules
+        if rule in found
     ]
     header = ["rule", *(f"VA after {trial}" for trial in checkpoints)]
     header += [f"VA after {analysis.iterations}", "median", "worst seed", WORSE]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -211,7 +212,11 @@ class TestReport:
                 text = write_report("refraction", root).read_text(encoding="utf-8")
             assert "patient.png" in text
             assert "acuity.png" not in text
-            assert ("## Acuity: slope 2" in text) == (len(finished) == 1)
+            cases = re.findall(r"## Acuity: (.*)\n", text)
+            assert cases == list(finished.values())
+            for rule, case in finished.items():
+                table = text.split(f"## Acuity: {case}\n")[1].split("\n## ")[0]
+                assert re.findall(r"^\| `([\w-]+)` ", table, re.MULTILINE) == [rule]
 
     def test_report_on_surrogates(self) -> None:
         name, rules = "refraction-steps", ("ucb-ald", "ts-ald")
