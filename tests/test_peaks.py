@@ -225,6 +225,13 @@ def examined_lenses(
     return psychometric_gp(X, Y, space, 1 / 26, combinations=POWER_VECTOR, shape=shape)
 
 
+def unexamined_lenses(**options: Any) -> Any:
+    """A model of a patient before the first letter."""
+    space = lens_space()
+    X = space.bounds[:0]
+    return psychometric_gp(X, X[:, :1], space, combinations=POWER_VECTOR, **options)
+
+
 class TestLawOfBlur:
     """Lenses in diopters and letters in logMAR, from -1 to 2."""
 
@@ -250,13 +257,7 @@ class TestLawOfBlur:
         """Moments over many prescriptions, by their acuity."""
         space = lens_space()
         lenses = double([[0.0, 0.0], [3.0, 0.0], [-1.0, 2.0]])
-        model: Any = psychometric_gp(
-            space.bounds[:0],
-            space.bounds[:0, :1],
-            space,
-            combinations=POWER_VECTOR,
-            shape=BLUR,
-        )
+        model = unexamined_lenses(shape=BLUR)
         slope = model.mean_module.base_mean.slope.item() / self.unit_of_context
         needed = 8 * uniform(4000, 2, seed=3) - 4
         acuity = visual_acuity(lenses.unsqueeze(1) - needed) - 0.05
@@ -369,16 +370,9 @@ class TestLawOfBlur:
 
     def test_acuity_with_the_best_lens(self) -> None:
         """Before any letter: as expected, or anything if nothing is expected."""
-        space = lens_space()
         spreads = {}
         for name, law in {"any": PeakLaw(1.0, 1.0), "blur": BLUR}.items():
-            model: Any = psychometric_gp(
-                space.bounds[:0],
-                space.bounds[:0, :1],
-                space,
-                combinations=POWER_VECTOR,
-                shape=law,
-            )
+            model = unexamined_lenses(shape=law)
             offset = model.covar_module.base_kernel.kernels[-1].constant
             slope = model.mean_module.base_mean.slope / self.unit_of_context
             spreads[name] = (offset.sqrt() / slope).item()
@@ -389,14 +383,7 @@ class TestLawOfBlur:
         """Where tests become harder upwards, the threshold falls around the best."""
         space = lens_space()
         up, down = (
-            psychometric_gp(
-                space.bounds[:0],
-                space.bounds[:0, :1],
-                space,
-                combinations=POWER_VECTOR,
-                harder=harder,
-                shape=PeakLaw(1.0, 1.0, lowest, 0.1),
-            )
+            unexamined_lenses(harder=harder, shape=PeakLaw(1.0, 1.0, lowest, 0.1))
             for harder, lowest in (("up", 0.7), ("down", 0.3))
         )
         lens = double([[0.5, 1.0]])

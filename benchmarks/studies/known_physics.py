@@ -38,27 +38,23 @@ RANDOM_TRIALS = 5  # with which the package's rules begin
 SIZES = np.arange(-0.6, 1.8, 0.1)
 LENSES = np.arange(-4.0, 4.1, 1.0)
 PRESCRIPTIONS = np.arange(-3.0, 3.1, 0.25)
+# The package's models, from the one that knows least.
+MODELS = ("power", "peak", "blur", "acuity")
 #: The package's results on the same patients: study and functions, by task.
 OURS = {
     (26, 5.0): (
         "fresh-refraction-anywhere-ep",
-        refraction.name_cases([5], ("power", "peak", "blur", "acuity")),
+        refraction.name_cases([5], MODELS),
     ),
     (2, 5.0): (
         "fresh-alternatives",
         refraction.name_cases(
-            [5],
-            (
-                "2 alternatives",
-                "2 alternatives, peak",
-                "2 alternatives, blur",
-                "2 alternatives, acuity",
-            ),
+            [5], ("2 alternatives", *(f"2 alternatives, {x}" for x in MODELS[1:]))
         ),
     ),
     (26, 2.0): (
         "fresh-refraction-anywhere-ep",
-        refraction.name_cases([2], ("power", "peak", "blur", "acuity")),
+        refraction.name_cases([2], MODELS),
     ),
 }
 
