@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from benchmarks.speed import (
     batches,
+    compiled,
     fits,
     inference,
     latency,
@@ -133,6 +134,14 @@ def _print_batches(arguments: argparse.Namespace) -> str:
     )
 
 
+def _print_compiled(arguments: argparse.Namespace) -> str:
+    title = "\n`bald`, plain and by `torch.compile`"
+    if not compiled.can_compile():
+        return f"{title}: not measured, since there is no C++ compiler"
+    table = compiled.format_compiled(compiled.measure_compiled())
+    return f"{title}, after {compiled.NUM_TRIALS} trials:\n\n{table}"
+
+
 def _print_several(arguments: argparse.Namespace) -> str:
     return (
         f"\n{several.SEVERAL} trials at once after {several.NUM_TRIALS}, processor "
@@ -240,6 +249,7 @@ TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "latency": _print_latency,
     "scale": _print_scale,
     "batches": _print_batches,
+    "compiled": _print_compiled,
     "several": _print_several,
 }
 PARTS = dict.fromkeys([*RATIOS, *TABLES])
