@@ -66,7 +66,7 @@ def describe(analysis: Analysis, folder: Path) -> list[str]:
     draw_patient(SHOWN_SLOPE, folder / "patient.png")
     sections = [_describe_patient()]
     if any(CASES[name].surrogate for name in analysis.functions):
-        sections += [_describe_surrogates(analysis), _describe_steps(analysis)]
+        sections += [_describe_surrogates(analysis), *_describe_steps(analysis)]
     if cases:
         sections.append(_describe_curves(analysis, cases, folder))
     sections.append(_describe_ends(analysis))
@@ -100,8 +100,8 @@ def _describe_surrogates(analysis: Analysis) -> str:
     return "\n".join(["## Surrogates\n\nEach adds to the one above it:\n", *rows])
 
 
-def _describe_steps(analysis: Analysis) -> str:
-    """What a surrogate gains over the one before it, on the same patients."""
+def _describe_steps(analysis: Analysis) -> list[str]:
+    """What a surrogate gains over the one before it; nothing of a single one."""
     rows = []
     for before, after in itertools.pairwise(_started(analysis)):
         if CASES[before].slope != CASES[after].slope:
@@ -115,12 +115,14 @@ def _describe_steps(analysis: Analysis) -> str:
             curves = _compare(x.mean(axis=-1), y.mean(axis=-1))
             step = f"{show(before)} → {CASES[after].shown_surrogate}, `{rule}`"
             rows.append([step, *ends, *curves])
+    if not rows:
+        return []
     header = ["step and rule", "VA at the end", "p", "VA, mean of the curve", "p"]
-    return (
+    return [
         "## Steps\n\nFrom one surrogate to the next, on the same patients, with the p "
         "of Wilcoxon's signed-rank test (two-sided, not corrected for the number of "
         "comparisons).\n\n" + format_table(header, rows)
-    )
+    ]
 
 
 def _read_acuities(analysis: Analysis, case: str, rule: str) -> np.ndarray:

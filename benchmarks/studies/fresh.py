@@ -126,7 +126,7 @@ def _examine(
         TUNED["refraction-anywhere"],
         name=name,
         case=fresh(anywhere, inference),
-        rules=("ucb99-ald", "mkg", "gradient"),
+        rules=("ucb99-ald", "mkg", "cjes", "gradient"),
         functions=tuple(functions),
         seeds=100,
         searches={},

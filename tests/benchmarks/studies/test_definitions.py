@@ -39,9 +39,9 @@ class TestStudies:
             "fresh-threshold-ep": (7, 10, 20),
             "fresh-refraction": (9, 8, 20),
             "fresh-refraction-ep": (6, 8, 20),
-            "fresh-refraction-anywhere": (3, 1, 100),
-            "fresh-refraction-anywhere-ep": (3, 14, 100),
-            "fresh-alternatives": (3, 10, 100),
+            "fresh-refraction-anywhere": (4, 1, 100),
+            "fresh-refraction-anywhere-ep": (4, 14, 100),
+            "fresh-alternatives": (4, 10, 100),
         }
         assert sizes == expected
         lengths = {name: study.iterations for name, study in STUDIES.items()}
