@@ -237,3 +237,13 @@ class TestReport:
         for case in cases:
             assert f"## Acuity: {show(case)}\n" in text
         assert "level" not in text  # the name in results
+
+    def test_report_on_one_surrogate_has_no_steps(self) -> None:
+        name = "refraction-steps"
+        study = STUDIES[name].subset(["slope 5, paper"], ["ucb-ald"], 2, 1)
+        with TemporaryDirectory() as directory:
+            root = Path(directory)
+            run_study(study, root / name, compute_here)
+            text = write_report(name, root).read_text(encoding="utf-8")
+        assert "## Surrogates" in text
+        assert "## Steps" not in text
