@@ -1,35 +1,44 @@
 r"""
-``python -m benchmarks run questplus``: QUEST+ that is given the physics of lenses.
+``python -m benchmarks run questplus``: examiners who know the physics of lenses.
 
-A limit to compare with: the examination of somebody who knows how every lens blurs and
-how steep the patient's psychometric function is, and has to find the prescription
-alone. Of the package's models, ``blur`` and ``acuity`` know the former, and none the
-latter. The patients are those of ``fresh-refraction-anywhere``, the method is that of
-the package ``questplus``, which is looked for in ``.venv/peers``, where ``make test``
-puts it.
+Limits to compare with. QUEST+ knows how every lens blurs, how steep the patient's
+psychometric function is, what acuity the best lens gives and how strong prescriptions
+are at most, and has to find the prescription alone. The examiner of
+:mod:`benchmarks.studies.law_examiner` has an exact posterior, too, but knows neither
+the slope nor the acuity (``law``); nor, beginning with five random letters, how strong
+prescriptions are (``law, whole box``), so that it knows exactly what the package's
+model ``acuity`` knows. The patients are those of ``fresh-refraction-anywhere``. QUEST+
+is that of the package ``questplus``, which is looked for in ``.venv/peers``, where
+``make test`` puts it.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
 import torch
-from scipy.special import ndtr
 
 from benchmarks.studies import fresh, refraction, store
+from benchmarks.studies.blurred_letters import lost_acuity, success_probability
 from benchmarks.studies.experiment import derive_seed
+from benchmarks.studies.law_examiner import LawExaminer, Lens, Letter
 from benchmarks.studies.report_file import read_conclusions, write_sections
 from benchmarks.tables import format_mean, format_table
+from botorch_binary_context.problems.refraction import LETTER_SIZES, MAX_POWER
 
 NAME = "questplus"
 #: The tasks: the number of alternatives, and the slope of the patients.
 TASKS = ((26, 5.0), (2, 5.0), (26, 2.0))
+TASK = ("alternatives", "slope")  # their columns
 PATIENTS = 40
 LETTERS = 100
 CHECKPOINTS = (30, 60, 100)
@@ -57,35 +66,6 @@ OURS = {
         refraction.name_cases([2], MODELS),
     ),
 }
-
-
-def acuity(sphere: Any, cylinder: Any) -> Any:
-    r"""``log10(1 + β²)`` of the errors of a lens.
-
-    Args:
-        sphere: The error of the sphere in diopters.
-        cylinder: That of the cylinder.
-
-    Returns:
-        The visual acuity in logMAR.
-    """
-    return np.log10(1.0 + (sphere**2 + (sphere + cylinder) ** 2) / 2)
-
-
-def success_probability(
-    size: Any, sphere: Any, cylinder: Any, alternatives: int, slope: float
-) -> Any:
-    r"""How likely a letter is read through a lens.
-
-    Args:
-        size: The letter size in logMAR.
-        sphere: The error of the sphere in diopters.
-        cylinder: That of the cylinder.
-        alternatives: The number of letters to choose from.
-        slope: The slope of the patient's psychometric function.
-    """
-    guess = 1.0 / alternatives
-    return guess + (1 - guess) * ndtr(slope * (size - acuity(sphere, cylinder)))
 
 
 def make_staircase(alternatives: int, slope: float) -> Any:
@@ -130,10 +110,95 @@ def make_staircase(alternatives: int, slope: float) -> Any:
     )
 
 
-def examine(patient: int, alternatives: int, slope: float) -> list[dict[str, Any]]:
+class QuestPlusExaminer:
+    r"""QUEST+ of the prescription, with everything else known."""
+
+    def __init__(self, alternatives: int, slope: float) -> None:
+        r"""
+        Args:
+            alternatives: The number of letters to choose from.
+            slope: The slope of the patient's psychometric function.
+        """
+        self.staircase = make_staircase(alternatives, slope)
+
+    def ask(self) -> Letter:
+        r"""The size and the lens of the next letter."""
+        letter = self.staircase.next_stim
+        return letter["size"], letter["sphere"], letter["cylinder"]
+
+    def tell(self, letter: Letter, is_read: bool) -> None:
+        r"""Learn from an answer.
+
+        Args:
+            letter: The size and the lens of the letter.
+            is_read: Whether it was read.
+        """
+        stimulus = dict(zip(("size", "sphere", "cylinder"), letter, strict=True))
+        self.staircase.update(stim=stimulus, outcome={"read": int(is_read)})
+
+    def recommend(self) -> Lens:
+        r"""The mean of the prescription."""
+        found = self.staircase.param_estimate
+        return found["best_sphere"], found["best_cylinder"]
+
+
+class Examiner(Protocol):
+    r"""Chooses letters, learns from the answers and recommends a lens."""
+
+    def ask(self) -> Letter:
+        """The size and the lens of the next letter."""
+        ...
+
+    def tell(self, letter: Letter, is_read: bool, /) -> None:
+        """Learn from an answer."""
+        ...
+
+    def recommend(self) -> Lens:
+        """The lens that is inferred to be best."""
+        ...
+
+
+@dataclass(frozen=True)
+class Method:
+    r"""A way to examine.
+
+    Attributes:
+        make: Makes the examiner, for a number of alternatives, the patient's slope and
+            the examiner's own source of randomness.
+        num_random: The number of letters of random sizes, through random lenses, with
+            which the examination begins.
+    """
+
+    make: Callable[[int, float, np.random.Generator], Examiner]
+    num_random: int = 0
+
+
+#: All ways by their names in the report.
+METHODS = {
+    "QUEST+": Method(
+        lambda alternatives, slope, _: QuestPlusExaminer(alternatives, slope)
+    ),
+    "law": Method(
+        lambda alternatives, _, generator: LawExaminer(
+            alternatives, generator, refraction.MOST_POWER
+        )
+    ),
+    "law, whole box": Method(
+        lambda alternatives, _, generator: LawExaminer(
+            alternatives, generator, MAX_POWER
+        ),
+        RANDOM_TRIALS,
+    ),
+}
+
+
+def examine(
+    method: str, patient: int, alternatives: int, slope: float
+) -> list[dict[str, Any]]:
     r"""Examine a patient.
 
     Args:
+        method: The name of the examiner.
         patient: The number of the patient.
         alternatives: The number of letters to choose from.
         slope: The slope of the patient's psychometric function.
@@ -142,27 +207,36 @@ def examine(patient: int, alternatives: int, slope: float) -> list[dict[str, Any
         A row for every letter.
     """
     lens = refraction.draw_prescriptions(patient + 1, fresh.PATIENTS)[patient].tolist()
-    generator = np.random.default_rng(derive_seed(NAME, alternatives, patient))
-    staircase = make_staircase(alternatives, slope)
+    noise = np.random.default_rng(derive_seed(NAME, alternatives, patient))
+    own = np.random.default_rng(derive_seed(NAME, method, alternatives, patient))
+    examiner = METHODS[method].make(alternatives, slope, own)
     rows = []
-    for letter in range(1, LETTERS + 1):
-        stimulus = staircase.next_stim
-        errors = stimulus["sphere"] - lens[0], stimulus["cylinder"] - lens[1]
-        chance = success_probability(stimulus["size"], *errors, alternatives, slope)
-        outcome = {"read": int(generator.random() < chance)}
-        staircase.update(stim=stimulus, outcome=outcome)
-        found = staircase.param_estimate
-        loss = acuity(found["best_sphere"] - lens[0], found["best_cylinder"] - lens[1])
+    for number in range(1, LETTERS + 1):
+        is_random = number <= METHODS[method].num_random
+        letter = _draw_letter(own) if is_random else examiner.ask()
+        size, sphere, cylinder = letter
+        errors = sphere - lens[0], cylinder - lens[1]
+        chance = success_probability(size, *errors, alternatives, slope)
+        examiner.tell(letter, noise.random() < chance)
+        sphere, cylinder = examiner.recommend()
         rows.append(
             {
+                "method": method,
                 "alternatives": alternatives,
                 "slope": slope,
                 "patient": patient,
-                "letter": letter,
-                "regret": float(loss),
+                "letter": number,
+                "regret": float(lost_acuity(sphere - lens[0], cylinder - lens[1])),
             }
         )
     return rows
+
+
+def _draw_letter(generator: np.random.Generator) -> Letter:
+    """A letter of a random size, through a random lens."""
+    size = generator.uniform(*LETTER_SIZES)
+    sphere, cylinder = generator.uniform(-MAX_POWER, MAX_POWER, 2)
+    return size, sphere, cylinder
 
 
 def run(arguments: argparse.Namespace) -> None:
@@ -176,15 +250,16 @@ def run(arguments: argparse.Namespace) -> None:
     table = store.read_table(path)
     done = set()
     if table is not None:
-        done = set(table.select("alternatives", "slope", "patient").iter_rows())
-    for patient in range(arguments.seeds or PATIENTS):
-        for alternatives, slope in TASKS:
-            if (alternatives, slope, patient) in done:
-                continue
-            rows = pl.DataFrame(examine(patient, alternatives, slope))
-            table = rows if table is None else pl.concat([table, rows])
-            store.save(table, path)
-            print(f"{NAME}: {patient=}, {alternatives=}, {slope=}", flush=True)
+        done = set(table.select("method", "patient", *TASK).iter_rows())
+    patients = range(arguments.seeds or PATIENTS)
+    for patient, task, method in itertools.product(patients, TASKS, METHODS):
+        if (method, patient, *task) in done:
+            continue
+        rows = pl.DataFrame(examine(method, patient, *task))
+        table = rows if table is None else pl.concat([table, rows])
+        store.save(table, path)
+        alternatives, slope = task
+        print(f"{NAME}: {method}, {patient=}, {alternatives=}, {slope=}", flush=True)
 
 
 def _path(root: Path) -> Path:
@@ -219,11 +294,13 @@ def write_report(root: Path) -> Path:
 def _compare(
     table: pl.DataFrame, task: tuple[int, float], root: Path
 ) -> list[list[str]]:
-    """QUEST+ and every rule of the package's study, a row each."""
+    """The examiners and every rule of the package's study, a row each."""
     alternatives, slope = task
     mine = table.filter(alternatives=alternatives, slope=slope)
     named = [str(alternatives), f"{slope:g}"]
-    rows = [[*named, "QUEST+", *_cells(mine, 0)]]
+    rows = [
+        [*named, method, *_cells(mine.filter(method=method), 0)] for method in METHODS
+    ]
     study, functions = OURS[task]
     frame = store.load(root / study).select(
         "function", "rule", letter="iteration", regret=-pl.col("score")
