@@ -147,18 +147,19 @@ def test_letters_that_a_peak_saves_are_those_of_the_report() -> None:
 
 
 def test_times_of_rules_are_those_of_the_speed_table() -> None:
-    """The page of rules says that ``cjes`` and ``mkg`` take three times as long."""
+    """The page of rules says how much longer than ``ucb-ald`` some rules take."""
     page = (README.parent / "docs" / "api" / "rules.md").read_text(encoding="utf-8")
     measured = (README.parent / "benchmarks/results/speed.md").read_text()
     times = {
         rule: float(re.findall(rf"\| pass/fail \| `{rule}` \| (\d+) ms", measured)[0])
         for rule in ("ucb-ald", "cjes")
     }
-    assert page.count("about three times as long as `ucb-ald`") == 2
+    assert "`cjes`, much better there, but takes about three times as long" in page
     assert round(times["cjes"] / times["ucb-ald"]) == 3
     row = r"suggest by mkg after (?:60|260) trials.*\| ([\d.]+) \| ≥"
     shares = re.findall(row, measured)
-    assert [round(1 / float(share)) for share in shares] == [3, 3]
+    assert "`mkg`, in closed form, takes two to four times as long" in page
+    assert [round(1 / float(share)) for share in shares] == [2, 4]
 
 
 def test_ratios_are_those_of_the_speed_table() -> None:
