@@ -11,19 +11,20 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch._inductor import config
 
 from benchmarks.speed.suggestions import binary_model
 from benchmarks.speed.timing import measure
 from benchmarks.tables import format_table
 from botorch_binary_context import BernoulliMutualInformation
+from botorch_binary_context.numerics.optim import (
+    FEWEST_POINTS,
+    POINTS_AT_ONCE,
+    SearchOptions,
+)
 
 # The numbers of experiments at once, each with this many trials.
 SIZES = (1, 40, 256)
 NUM_TRIALS = 40
-# The number of candidates of each experiment, as starts are chosen and as they climb.
-NUM_RAW = {1: 512, 40: 64, 256: 16}
-NUM_CLIMBING = 10
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,9 @@ def measure_compiled(
         sizes: The numbers of experiments at once.
         backend: The compiler.
     """
+    # Takes a second, and is imported by ``torch.compile`` anyway.
+    from torch._inductor import config  # noqa: PLC0415
+
     jobs = (("values", _values), ("gradients", _gradients))
     # What was compiled before must not count as compiled in no time.
     with config.patch(force_disable_caches=True):
@@ -75,8 +79,7 @@ def _compare(
     torch.compiler.reset()
     model = binary_model(size, NUM_TRIALS).eval()
     acqf = BernoulliMutualInformation(model)
-    number = NUM_RAW.get(size, NUM_CLIMBING) if job == "values" else NUM_CLIMBING
-    X = torch.rand(number, size, 1, 4, dtype=torch.double)
+    X = torch.rand(_count_candidates(size, job), size, 1, 4, dtype=torch.double)
     plain = measure(lambda: evaluate(acqf.evaluate, X))
     compiled = torch.compile(acqf.evaluate, backend=backend)
     start = time.perf_counter()
@@ -84,6 +87,14 @@ def _compare(
     compilation = time.perf_counter() - start
     seconds = measure(lambda: evaluate(compiled, X))
     return CompiledCost(size, job, plain, seconds, compilation)
+
+
+def _count_candidates(size: int, job: str) -> int:
+    """The candidates of an experiment that a search evaluates in one call."""
+    options = SearchOptions()
+    if job == "gradients":
+        return options.num_restarts
+    return min(options.raw_samples, max(FEWEST_POINTS, POINTS_AT_ONCE // size))
 
 
 def _values(function: Callable[[Tensor], Tensor], X: Tensor) -> Tensor:
