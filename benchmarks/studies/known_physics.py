@@ -6,10 +6,10 @@ psychometric function is, what acuity the best lens gives and how strong prescri
 are at most, and has to find the prescription alone. The examiner of
 :mod:`benchmarks.studies.law_examiner` has an exact posterior, too, but knows neither
 the slope nor the acuity (``law``); nor, beginning with five random letters, how strong
-prescriptions are (``law, whole box``), so that it knows exactly what the package's
-model ``acuity`` knows. The patients are those of ``fresh-refraction-anywhere``. QUEST+
-is that of the package ``questplus``, which is looked for in ``.venv/peers``, where
-``make test`` puts it.
+prescriptions are (``law, whole box``). Then it knows what the package's model
+``acuity`` knows, and that lenses follow the law exactly. The patients are those of
+``fresh-refraction-anywhere``. QUEST+ is that of the package ``questplus``, which is
+looked for in ``.venv/peers``, where ``make test`` puts it.
 """
 
 from __future__ import annotations
@@ -158,37 +158,47 @@ class Examiner(Protocol):
         ...
 
 
+# Makes an examiner, for a number of alternatives, the patient's slope and the
+# examiner's own source of randomness.
+MakeExaminer = Callable[[int, float, np.random.Generator], Examiner]
+
+
+def _know_everything(
+    alternatives: int, slope: float, generator: np.random.Generator
+) -> Examiner:
+    return QuestPlusExaminer(alternatives, slope)
+
+
+def _know_the_law(most_power: float) -> MakeExaminer:
+    """Examiners who know how strong prescriptions are at most."""
+
+    def make(
+        alternatives: int, slope: float, generator: np.random.Generator
+    ) -> Examiner:
+        return LawExaminer(alternatives, generator, most_power)
+
+    return make
+
+
 @dataclass(frozen=True)
 class Method:
     r"""A way to examine.
 
     Attributes:
-        make: Makes the examiner, for a number of alternatives, the patient's slope and
-            the examiner's own source of randomness.
+        make: Makes the examiner.
         num_random: The number of letters of random sizes, through random lenses, with
             which the examination begins.
     """
 
-    make: Callable[[int, float, np.random.Generator], Examiner]
+    make: MakeExaminer
     num_random: int = 0
 
 
 #: All ways by their names in the report.
 METHODS = {
-    "QUEST+": Method(
-        lambda alternatives, slope, _: QuestPlusExaminer(alternatives, slope)
-    ),
-    "law": Method(
-        lambda alternatives, _, generator: LawExaminer(
-            alternatives, generator, refraction.MOST_POWER
-        )
-    ),
-    "law, whole box": Method(
-        lambda alternatives, _, generator: LawExaminer(
-            alternatives, generator, MAX_POWER
-        ),
-        RANDOM_TRIALS,
-    ),
+    "QUEST+": Method(_know_everything),
+    "law": Method(_know_the_law(refraction.MOST_POWER)),
+    "law, whole box": Method(_know_the_law(MAX_POWER), RANDOM_TRIALS),
 }
 
 

@@ -1,11 +1,13 @@
 r"""
 An examiner who knows the law of blur, but neither the slope nor the acuity.
 
-This is what the model ``acuity`` of :mod:`benchmarks.studies.patient_models` knows, but
-with an exact posterior, on a grid of prescriptions, slopes and acuities. Each letter
-is, among many candidates, the one that is most informative about the prescription, and
-the recommended lens loses the least on average. So the results show how much of what a
-model loses is due to what it does not know.
+The model ``acuity`` of :mod:`benchmarks.studies.patient_models` knows little less: it
+allows for deviations from the law. Here the posterior is exact, on a grid of
+prescriptions, slopes and acuities. Each letter is, among many candidates, the one that
+is most informative about the prescription, and the recommended lens loses the least on
+average. So the results show how much of what a model loses is due to what it does not
+know. Information about the next answer is not all that counts: other letters may do
+better in the end.
 """
 
 from __future__ import annotations
